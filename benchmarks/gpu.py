@@ -41,7 +41,7 @@ from xmr_core.evaluation.ranks import Scoring
 from xmr_core.methods import Inputs, build
 from xmr_core.methods.registry import papers
 from xmr_core.training.runs import train_or_load
-from xmr_core.training.runs.presets import base_config
+from xmr_core.training.runs.config import base_config
 from xmr_study.cost import Shape
 
 ROOT = Path(__file__).resolve().parents[1]

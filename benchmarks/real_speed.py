@@ -43,11 +43,11 @@ def measure(images: int, rounds: int, steps: int, method: str) -> dict:
     from xmr_core.base.machine import reused_buffers
     from xmr_core.data.batches import Augmentation, Batches
     from xmr_core.data.prepare import prepare
-    from xmr_core.data.readers.flickr8k import load_flickr8k
+    from xmr_core.data.readers.official import load_flickr8k
     from xmr_core.features.cache import cached_features
     from xmr_core.features.efficientnet_lite import EfficientNetLiteGrid
     from xmr_core.methods.registry import build
-    from xmr_core.training.runs.presets import base_config
+    from xmr_core.training.runs.config import base_config
 
     with tempfile.TemporaryDirectory() as home:
         os.environ["XMR_HOME"] = home

@@ -72,7 +72,7 @@ def measure(kind: str, args: argparse.Namespace) -> None:
     from xmr_core.base import fingerprint
     from xmr_core.evaluation.ranks import top_k
     from xmr_core.retrieval.index import open_gallery, write_gallery
-    from xmr_core.retrieval.search import two_stage
+    from xmr_core.retrieval.ranking import two_stage
     from xmr_core.similarities import smooth_chamfer
 
     similarity = partial(smooth_chamfer, alpha=16.0)

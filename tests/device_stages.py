@@ -17,7 +17,7 @@ from xmr_core.base.machine import resolve_device
 from xmr_core.data.batches import Batches
 from xmr_core.evaluation.analysis import encode_split
 from xmr_core.evaluation.evaluate import evaluate
-from xmr_core.methods.model_file import load_method
+from xmr_core.methods.checkpoint import load_method
 from xmr_core.methods.registry import build
 from xmr_core.models.load import load
 from xmr_core.retrieval.explain import pair_of, without_each_cell, without_each_word

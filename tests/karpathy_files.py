@@ -5,7 +5,7 @@ import json
 from PIL import Image
 
 from xmr_core.data.readers.assembly import FaultLog
-from xmr_core.data.readers.coco import load_coco, load_flickr30k
+from xmr_core.data.readers.official import load_coco, load_flickr30k
 
 SPLITS = ("test", "train", "val", "restval", "test", "test", "train")  # in no order, as in the real file
 

@@ -54,7 +54,7 @@ def room_of(path: str) -> str:
 
 
 def room_imported(name: str, files: set[str]) -> str | None:
-    """The room that 'xmr_core.data.readers.coco.load_coco' leads to, or None when there is no such module."""
+    """The room that 'xmr_core.data.readers.official.load_coco' leads to, or None when there is no such module."""
     parts = name.split(".")
     for end in range(len(parts), 0, -1):
         stem = "/".join(parts[:end])

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 import torch
 
-from xmr_core.losses.infonce import InfoNCE
+from xmr_core.losses.scores import InfoNCE
 from xmr_core.losses.objective import Objective
 from xmr_core.methods.common import MatchedOptions, matched_encoders
 from xmr_core.methods.method import Method
-from xmr_core.methods.options import option
+from xmr_core.methods.registry import option
 from xmr_core.methods.registry import method_spec
-from xmr_core.methods.spec import MethodSpec
+from xmr_core.methods.registry import MethodSpec
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ def of_method(method: str, form: str) -> dict:
 
     from xmr_core.methods.registry import method_spec
     from xmr_core.training.runs import train_or_load
-    from xmr_core.training.runs.presets import base_config
+    from xmr_core.training.runs.config import base_config
 
     spec = method_spec(method)
     small = {"size": "tiny", "d": 16, "batch_images": 16, "epochs": 2, **TINY.get(method, {})}

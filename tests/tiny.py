@@ -1,7 +1,7 @@
 """The smallest study there is: `scenes` of 64 training images, a narrow model, two epochs."""
 
 from xmr_core.training.runs import RunConfig
-from xmr_core.training.runs.presets import base_config
+from xmr_core.training.runs.config import base_config
 
 TINY = {"dive": {"iterations": 1}, "sgraf": {"m": 8}}  # options that make a method small
 

@@ -11,21 +11,21 @@ from . import retrieval as retrieval
 from . import similarities as similarities
 from . import training as training
 from .base.errors import BadInput as BadInput
-from .base.types import Relevance as Relevance
 from .base.types import Embedding as Embedding
 from .base.types import EmbeddingSet as EmbeddingSet
 from .base.types import Features as Features
 from .base.types import GaussianEmbedding as GaussianEmbedding
+from .base.types import Relevance as Relevance
 from .data.corpora import from_arrays as from_arrays
 from .evaluation.evaluate import evaluate as evaluate
 from .evaluation.evaluate import rank_metrics as rank_metrics
 from .methods.method import Method as Method
-from .methods.spec import MethodSpec as MethodSpec
-from .models.fit import fit as fit
+from .methods.registry import MethodSpec as MethodSpec
+from .models.load import fit as fit
 from .models.load import load as load
 from .models.model import Model as Model
 from .training.method_check import check_method as check_method
-from .training.runs.presets import base_config as base_config
+from .training.runs.config import base_config as base_config
 from .training.runs.sweep import train_or_load_all as train_or_load_all
 from .training.runs.train_run import train_or_load as train_or_load
 

@@ -7,7 +7,9 @@ import os
 import signal
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import fields
+from functools import partial
 
 from xmr_core import __version__
 from xmr_core.base.errors import BadInput, TrainingFailed
@@ -18,8 +20,7 @@ def add_to(commands) -> None:
     """Declare the commands. commands: the result of add_subparsers."""
     train = commands.add_parser("train", help="train or load one run, also with torchrun: train dive alpha=8 epochs=3")
     train.add_argument("method", help="for example dive, or mypackage.mine:SPEC")
-    option = "name=value of anything that configures a run: alpha=8 seed=1 size=tiny"
-    train.add_argument("option", nargs="*", default=[], help=option)
+    train.add_argument("option", nargs="*", default=[], help="name=value of whatever configures a run: alpha=8 seed=1")
     train.add_argument("--dataset", default="scenes", help="scenes (default), flickr8k, flickr30k, coco, cub, …")
     train.add_argument("--data-root", default="", help="the folder of its files")
     train.add_argument("--preset", default="quick", help="quick (default), study or published")
@@ -32,27 +33,19 @@ def add_to(commands) -> None:
     method.add_argument("method", help="an address such as mymodule:SPEC, or an id")
     commands.add_parser("info", help="versions, and the folders of runs, caches and outputs")
     index = commands.add_parser("index", help="encode images with a trained run, once, into a folder to search")
-    a_run = "a finished run (id or short name, as `runs` lists them), or with --folder any model: a folder, a hub name"
-    index.add_argument("run", metavar="RUN", help=a_run)
+    index.add_argument("run", metavar="RUN", help="a finished run, or with --folder any model: a folder, a hub name")
     index.add_argument("output", metavar="OUT", help="the folder to make; an index that it holds is replaced")
-    own = "images of your own, with sub-folders (default: the run's own test images)"
-    index.add_argument("--folder", metavar="IMAGES", help=own)
-    half = "half precision: half the disk space, cosines differ by less than 0.001"
-    index.add_argument("--half", action="store_true", help=half)
-    elements = "also index the elements of the sets, for --fast (needs the extra `search`)"
-    index.add_argument("--elements", action="store_true", help=elements)
+    index.add_argument("--folder", metavar="IMAGES", help="images of your own (default: the run's own test images)")
+    index.add_argument("--half", action="store_true", help="half precision: cosines differ by less than 0.001")
+    index.add_argument("--elements", action="store_true", help="also index the elements, for --fast (extra `search`)")
     search = commands.add_parser("search", help="search an index by a sentence, or by an image")
     search.add_argument("index", metavar="OUT", help="a folder made by `index`")
     search.add_argument("text", nargs="?", default="", help="a sentence, in quotes")
-    image = "search by an image instead: for its captions, or for similar images where there are no captions"
-    search.add_argument("--image", metavar="FILE", help=image)
+    search.add_argument("--image", metavar="FILE", help="an image instead: for captions, or where none are, for images")
     search.add_argument("-k", type=int, default=10, help="how many answers (default: 10)")
-    fast = "do not compare every image: the query's elements propose some (needs --elements)"
-    search.add_argument("--fast", action="store_true", help=fast)
-    verify = "compare the digests of all files first, also of galleries of more than 1 GiB"
-    search.add_argument("--verify", action="store_true", help=verify)
-    explain = "say what each word of the sentence, and the cells of the image that count most, add to each score"
-    search.add_argument("--explain", action="store_true", help=explain)
+    search.add_argument("--fast", action="store_true", help="compare what the query's elements propose (--elements)")
+    search.add_argument("--verify", action="store_true", help="compare the digests of all files first, of any size")
+    search.add_argument("--explain", action="store_true", help="say what words and cells add to each score")
 
 
 def train(arguments: argparse.Namespace) -> int:
@@ -60,8 +53,8 @@ def train(arguments: argparse.Namespace) -> int:
     from xmr_core.data.config import DataConfig
     from xmr_core.evaluation.evaluate import rsum_interval
     from xmr_core.training.distributed import started_ranks
-    from xmr_core.training.runs.names import short_names
-    from xmr_core.training.runs.presets import base_config
+    from xmr_core.training.runs.config import base_config
+    from xmr_core.training.runs.folder import short_names
     from xmr_core.training.runs.train_run import train_or_load
 
     # the words of a DataConfig stay words, whatever they look like: the fold '1', a folder '2026'
@@ -71,8 +64,7 @@ def train(arguments: argparse.Namespace) -> int:
     named = {"dataset": arguments.dataset, "data_root": arguments.data_root, "preset": arguments.preset}
     config = base_config(arguments.method, **{**named, **options})
     if unread := config.data.unread(name for name, value in {**named, **options}.items() if value):
-        belongs = "Leave out what belongs to other data sets."
-        raise BadInput(f"{config.data.dataset} does not read {', '.join(unread)}. {belongs}")
+        raise BadInput(f"{config.data.dataset} does not read {', '.join(unread)}. Leave them out.")
     if (ranks := started_ranks()) > 1:
         config = config.replace(processes=ranks)
         signal.signal(signal.SIGTERM, _end)  # torchrun sends it to the others when one process has ended
@@ -91,7 +83,7 @@ def train(arguments: argparse.Namespace) -> int:
 def runs(arguments: argparse.Namespace) -> int:
     """List the runs in the folder `runs`, the oldest first. Returns 0."""
     from xmr_core.base import paths
-    from xmr_core.training.runs.names import run_table
+    from xmr_core.training.runs.folder import run_table
 
     table = run_table()
     if table.empty:
@@ -116,13 +108,9 @@ def check(arguments: argparse.Namespace) -> int:
     if dataset == "scenes":
         raise BadInput("scenes is drawn by this package: it has no files to check, and train takes it as it is.")
 
-    def progress(parts):
-        return tqdm(parts, desc="reading images", leave=False, disable=None)
-
-    reader, config = reader_of(dataset), DataConfig(dataset, root)
-    report = check_corpus(
-        dataset, reader, root, not arguments.shallow, progress, lambda corpus: planned_network(config, corpus)
-    )
+    progress = partial(tqdm, desc="reading images", leave=False, disable=None)
+    network = partial(planned_network, DataConfig(dataset, root))
+    report = check_corpus(dataset, reader_of(dataset), root, not arguments.shallow, progress, network)
     print(printable(report.text()))
     return 0 if report.usable else 1
 
@@ -176,38 +164,27 @@ def index(arguments: argparse.Namespace) -> int:
 def search(arguments: argparse.Namespace) -> int:
     """Print the answers to a sentence or an image, and with --explain why they are answers. Returns 0."""
     gc.disable()  # while libraries load, it would visit all objects of torch again and again
-    try:
-        return _search(arguments)
-    finally:
-        gc.enable()
-
-
-def _search(arguments: argparse.Namespace) -> int:
     from xmr_core.data.inputs import pixels_of
-    from xmr_core.retrieval.engine import open_elements
-    from xmr_core.retrieval.explain import explained, in_sentences
+    from xmr_core.retrieval import engine, explain, ranking
     from xmr_core.retrieval.index import open_index
-    from xmr_core.retrieval.ranking import Query
-    from xmr_core.retrieval.search import search as search_library
 
+    gc.enable()
     text, file, verify = arguments.text, arguments.image, arguments.verify
     library, elements = open_index(arguments.index, verify), None
     if arguments.fast:
-        elements = open_elements(library.folder, library.images, library.digest("images"), verify)
-    table, lines = search_library(library, text, file, arguments.k, elements), []
+        elements = engine.open_elements(library.folder, library.images, library.digest("images"), verify)
+    table, lines = ranking.search(library, text, file, arguments.k, elements), []
     if arguments.explain:
-        query = Query("text", text) if file is None else Query("upload", pixels=pixels_of(file))
-        lines = ["\nwhat adds to the scores", *in_sentences(explained(library, query, table))]
-    if unknown := table.attrs["unknown_words"]:
-        print(printable(f"words that the method does not know: {', '.join(unknown)}"), file=sys.stderr)
-    if nearest := table.attrs["nearest"]:
-        pairs = ", ".join(f"{word} (as {other})" for word, other in nearest.items())
-        print(printable(f"words without a training caption: {pairs}"), file=sys.stderr)
+        query = ranking.Query("text", text) if file is None else ranking.Query("upload", pixels=pixels_of(file))
+        lines = ["\nwhat adds to the scores", *explain.in_sentences(explain.explained(library, query, table))]
+    nearest = [f"{word} (as {other})" for word, other in table.attrs["nearest"].items()]
+    said = {"words that the method does not know": table.attrs["unknown_words"]}
+    for title, words in (said | {"words without a training caption": nearest}).items():
+        if words:
+            print(printable(f"{title}: {', '.join(words)}"), file=sys.stderr)
     for name in {"item", "text"} & {*table.columns}:  # names and captions of others
         table[name] = [printable(value).replace("\n", " ") for value in table[name]]
-    print(table.to_string(index=False, float_format=lambda v: f"{v:.4f}"))
-    for line in lines:
-        print(printable(line))
+    print("\n".join([table.to_string(index=False, float_format=lambda v: f"{v:.4f}"), *map(printable, lines)]))
     return 0
 
 
@@ -226,12 +203,10 @@ def read_options(pairs: list[str], texts: Iterable[str] = ()) -> dict[str, objec
         name, equals, text = pair.partition("=")
         if not (name.isidentifier() and equals):
             raise BadInput(f"an option is given as name=value, got {pair!r}.")
-        try:
-            out[name] = ast.literal_eval(text)
-        except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
-            out[name] = text
-        if name in texts and not isinstance(out[name], str):
-            out[name] = text
+        out[name] = text
+        with suppress(ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
+            value = ast.literal_eval(text)
+            out[name] = value if isinstance(value, str) or name not in texts else text
     return out
 
 
@@ -242,8 +217,8 @@ def is_first() -> bool:
 
 def _report(event: dict) -> None:
     if event.get("epoch_done") and is_first():
-        done, values = f"epoch {event['epoch'] + 1}/{event['epochs']}", (event["loss"], event["value"])
-        print("{}  loss {:.4f}  validation {:.4f}".format(done, *values), file=sys.stderr, flush=True)
+        line = "epoch {}/{epochs}  loss {loss:.4f}  validation {value:.4f}".format(event["epoch"] + 1, **event)
+        print(line, file=sys.stderr, flush=True)
 
 
 def _end(*_) -> None:

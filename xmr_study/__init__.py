@@ -3,7 +3,7 @@
 Notebooks and reports are made of these. `from xmr_study import notebook, plots` is what a notebook begins with.
 """
 
-from xmr_core.training.runs.presets import PRESETS, base_config
+from xmr_core.training.runs.config import PRESETS, base_config
 from xmr_study import cost, paper_tables, results
 from xmr_study.ledger import compared, ledger
 from xmr_study.measures import epochs_to, negatives_in_training

@@ -125,7 +125,7 @@ def check_benchmarks(config: RunConfig, labels: Sequence[str]) -> None:
     Raises: BadInput for fewer than three methods, of which no order can be compared, or a corpus whose truth is not
     known exhaustively.
 
-    >>> from xmr_core.training.runs.presets import base_config
+    >>> from xmr_core.training.runs.config import base_config
     >>> check_benchmarks(base_config("dive", device="cpu", size="tiny"), ["DivE"])
     Traceback (most recent call last):
     xmr_core.base.errors.BadInput: an order of methods needs at least 3 of them, got DivE.

@@ -2,8 +2,7 @@
 
 import pandas as pd
 
-from xmr_core.training.runs.config import RunConfig
-from xmr_core.training.runs.presets import base_config
+from xmr_core.training.runs.config import RunConfig, base_config
 from xmr_study import protocol
 from xmr_study.ambiguity import ambiguity
 from xmr_study.protocol import (

@@ -12,9 +12,8 @@ import torch.nn.functional as F
 from xmr_core.base.errors import BadInput
 from xmr_core.data.batches import Batches
 from xmr_core.data.prepare import prepare
-from xmr_core.data.scenes.corpus import scenes_of
-from xmr_core.data.scenes.grammar import content_words, shape_words
-from xmr_core.data.scenes.render import object_masks
+from xmr_core.data.scenes.corpus import object_masks, scenes_of
+from xmr_core.data.scenes.world import content_words, shape_words
 from xmr_core.evaluation.analysis.elements import slot_attention
 from xmr_core.evaluation.analysis.representations import encode_split
 from xmr_core.evaluation.evaluate import METRIC_COLUMNS

@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping
 
-from xmr_core.methods.registry import papers
-from xmr_core.methods.spec import COMMON_SETTINGS
+from xmr_core.methods.registry import COMMON_SETTINGS, papers
 
 
 def methods_table() -> str:

@@ -21,7 +21,7 @@ from xmr_core.data.corpora import reader_of
 from xmr_core.data.scenes.corpus import SIZES
 from xmr_core.methods.common import OBJECTIVES
 from xmr_core.methods.registry import method_spec
-from xmr_core.training.runs.presets import PRESETS
+from xmr_core.training.runs.config import PRESETS
 
 _NAMES = {  # parameter → what refuses a wrong word
     "dataset": lambda value: value == "scenes" or reader_of(value),

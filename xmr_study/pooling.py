@@ -10,10 +10,8 @@ from torch import Tensor, nn
 from xmr_core.base.errors import BadInput
 from xmr_core.base.types import Features
 from xmr_core.data.batches import Split
-from xmr_core.heads.adpool import AdaptivePoolHead
-from xmr_core.heads.aggregators import KMaxPool, SoftPool, aggregator
 from xmr_core.heads.gpo import GPOHead, sorted_channels
-from xmr_core.heads.pooling import MaxPool, MeanPool
+from xmr_core.heads.pooling import AdaptivePoolHead, KMaxPool, MaxPool, MeanPool, SoftPool, aggregator
 from xmr_core.methods.method import Method
 
 TIMED = {  # VSE+2AD, Table 4, in its order, with the mean for its "Manual", which is two poolings

@@ -10,10 +10,8 @@ import pandas as pd
 from xmr_core.base.errors import BadInput, unknown
 from xmr_core.base.machine import only_shapes
 from xmr_core.methods.common import Inputs
-from xmr_core.methods.registry import method_spec, registered
-from xmr_core.methods.spec import MethodSpec
-from xmr_core.training.runs.config import RunConfig
-from xmr_core.training.runs.presets import base_config
+from xmr_core.methods.registry import MethodSpec, method_spec, registered
+from xmr_core.training.runs.config import RunConfig, base_config
 from xmr_study.claims import TRIALS as OWN_TRIALS
 from xmr_study.claims import Variant
 from xmr_study.variants import comparison, labelled

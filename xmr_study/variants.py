@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from xmr_core.base.errors import BadInput, unknown
 from xmr_core.methods.registry import method_spec, methods
-from xmr_core.training.runs.config import RunConfig
-from xmr_core.training.runs.presets import base_config
+from xmr_core.training.runs.config import RunConfig, base_config
 from xmr_study.claims import ABLATIONS, SWEEPS, Variant
 
 SEEDS = {"quick": 1, "study": 5, "published": 2}

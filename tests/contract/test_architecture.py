@@ -35,7 +35,7 @@ def test_a_made_up_fault_is_found(path, source, fault):
 
 
 def test_what_is_allowed_is_not_a_fault():
-    allowed = "import torch\nfrom xmr_core.base import paths\nfrom xmr_core.losses.checks import x\nimport xmr_core"
+    allowed = "import torch\nfrom xmr_core.base import paths\nfrom xmr_core.losses.scores import x\nimport xmr_core"
     study = "import matplotlib\nfrom xmr_core import __version__\nfrom xmr_core.methods.registry import build"
     assert not faults({"xmr_core/losses/new.py": allowed, "xmr_study/plots/x.py": study})
 

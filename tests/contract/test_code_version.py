@@ -53,7 +53,7 @@ def test_an_extractor_that_was_changed_by_hand_gives_new_features_and_another_ru
     for n, factor in enumerate((1, 100)):
         imported(f"helper{n}", HELPER.format(factor=factor))
         extractor = imported(f"mine{n}", EXTRACTOR.format(helper=f"helper{n}")).Brightness()
-        monkeypatch.setattr(inputs, "_extractor", lambda *_, extractor=extractor: extractor)
+        monkeypatch.setattr(inputs, "_plain_extractor", lambda *_, extractor=extractor: extractor)
         preparing._recent.clear()
         plan = plan_run(tiny_config("vse++", reduce=0))
         features = preparing.prepare(plan.config.data).splits["train"].images_at(np.arange(2)).local_feats

@@ -20,7 +20,7 @@ from xmr_core.methods import registry
 from xmr_core.methods.method import Method
 from xmr_core.methods.registry import method_spec, register
 from xmr_core.models.load import load as load_model
-from xmr_core.training.runs import load, names, train_or_load
+from xmr_core.training.runs import folder, load, train_or_load
 from xmr_study import base_config, protocol
 from xmr_study.cli import main
 from xmr_study.results import study_rows
@@ -61,7 +61,7 @@ def test_the_published_form_is_asked_for_without_options_that_it_does_not_read(w
 def test_a_run_of_a_method_that_is_not_there_is_not_called_damaged(written, own_home, tmp_path):
     address = written("gone_later", RIGHT.replace('"mine"', '"my-own"'))
     assert main(["train", address, *TINY_RUN]) == 0
-    assert list(names.short_names()) == ["my-own-1"] and load("my-own-1").config.method == address
+    assert list(folder.short_names()) == ["my-own-1"] and load("my-own-1").config.method == address
     (tmp_path / "gone_later.py").unlink()
     sys.modules.pop("gone_later")
     importlib.invalidate_caches()

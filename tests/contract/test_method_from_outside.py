@@ -12,12 +12,11 @@ from tiny import tiny_config
 
 import xmr_study as study
 from xmr_core.methods import registry
-from xmr_core.methods.model_file import load_method
+from xmr_core.methods.checkpoint import load_method
 from xmr_core.retrieval.explain import explained
 from xmr_core.retrieval.index import index_split, open_index
 from xmr_core.retrieval.library import open_library
-from xmr_core.retrieval.ranking import Query
-from xmr_core.retrieval.search import search
+from xmr_core.retrieval.ranking import Query, search
 from xmr_core.training.runs import load, train_or_load_all
 from xmr_study.cli import main
 from xmr_study.method_tables import methods_table

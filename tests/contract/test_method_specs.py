@@ -12,8 +12,7 @@ import xmr_study as study
 from xmr_core.base.errors import BadInput
 from xmr_core.methods import registry
 from xmr_core.methods.common import Inputs
-from xmr_core.methods.options import Options, option
-from xmr_core.methods.registry import MODULES, build, method_spec, methods, papers, register
+from xmr_core.methods.registry import MODULES, Options, build, method_spec, methods, option, papers, register
 from xmr_study.parameters import check_values
 from xmr_study.variants import known_labels, label_of
 

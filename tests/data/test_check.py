@@ -8,8 +8,8 @@ from PIL import Image
 
 from xmr_core.base.errors import DamagedFile
 from xmr_core.data.readers.check import check_corpus
-from xmr_core.data.readers.flickr8k import load_flickr8k
 from xmr_core.data.readers.folder import load_folder
+from xmr_core.data.readers.official import load_flickr8k
 from xmr_core.data.readers.precomputed import load_precomputed
 from xmr_core.features.images import inspect_image, read_image
 from xmr_study.cli import main

@@ -79,7 +79,7 @@ def test_instances_that_are_none(coco, content, says):
 
 
 def test_without_the_package_there_are_no_judgments_but_a_note(coco, monkeypatch):
-    monkeypatch.setattr("xmr_core.data.readers.coco.find_spec", lambda _: None)
+    monkeypatch.setattr("xmr_core.data.readers.official.find_spec", lambda _: None)
     corpus = coco.load()
     assert list(corpus.relevance_sets) == ["annotated"]
     assert all("pip install" in corpus.about["relevance sets left out"][kind] for kind in ("eccv", "cxc"))

@@ -6,7 +6,7 @@ from PIL import Image
 
 from xmr_core.base.errors import BadInput
 from xmr_core.data.readers.assembly import FaultLog
-from xmr_core.data.readers.cub import load_cub
+from xmr_core.data.readers.official import load_cub
 from xmr_core.evaluation.evaluate import evaluate_scores
 
 BIRDS = ["001.Black_footed_Albatross", "002.Laysan_Albatross", "003.Sooty_Albatross", "004.Groove_billed_Ani"]

@@ -17,15 +17,14 @@ from xmr_core.evaluation import metrics
 from xmr_core.evaluation.analysis.representations import circular_variance
 from xmr_core.evaluation.analysis.uncertainty import uncertainty
 from xmr_core.evaluation.evaluate import rank_metrics
-from xmr_core.heads.adpool import AdaptivePoolHead
 from xmr_core.heads.gaussian import GaussianHead
 from xmr_core.heads.gpo import GPOHead
+from xmr_core.heads.pooling import AdaptivePoolHead
 from xmr_core.heads.slots import sine_1d
 from xmr_core.losses.adaptive_clustering import AdaptiveClustering
 from xmr_core.losses.gaussian import kl_to_normal, soft_contrastive, uniformity
-from xmr_core.losses.infonce import PairwiseSigmoid
 from xmr_core.losses.regularisers import mmd
-from xmr_core.losses.triplet import hinge_triplet
+from xmr_core.losses.scores import PairwiseSigmoid, hinge_triplet
 from xmr_core.methods.common import Inputs
 from xmr_core.methods.registry import build, method_spec, papers
 from xmr_core.similarities import pairs

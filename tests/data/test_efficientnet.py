@@ -15,7 +15,15 @@ from torch.testing import assert_close
 from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.data.config import DataConfig
 from xmr_core.data.inputs import chosen_features
-from xmr_core.features.efficientnet_lite import EfficientNetLite, EfficientNetLiteGrid, packaged_weights, read_tensors
+from xmr_core.data.scenes import load_scenes
+from xmr_core.features.cache import cached_features
+from xmr_core.features.cells import CellDescriptor
+from xmr_core.features.efficientnet_lite import (
+    EfficientNetLite,
+    EfficientNetLiteGrid,
+    packaged_weights,
+    read_tensors,
+)
 from xmr_core.features.images import by_few
 from xmr_core.features.pretrained import find_pretrained
 
@@ -150,3 +158,9 @@ def test_few_images_at_a_time_are_the_same_images():
 
     x = torch.rand(35, 3, 4, 4)
     assert torch.equal(by_few(network, x), x.square()) and seen == [16, 16, 3]
+
+
+def test_the_bar_counts_images(capsys, tmp_path, monkeypatch):
+    monkeypatch.setenv("XMR_HOME", str(tmp_path))
+    cached_features(load_scenes("tiny"), CellDescriptor(64))
+    assert "describing scenes: 100%" in (said := capsys.readouterr().err) and "128/128" in said and "image/s" in said

@@ -64,7 +64,7 @@ def test_the_protocols_of_the_full_sizes(flickr, coco, monkeypatch):
             more = {"filepath": first["filepath"], "cocoid": 10_000 + n} if folder is coco else {}
             folder.records.append(record(100 + n, "test", f"more{n}.png", 1, **more))
         monkeypatch.setattr(
-            "xmr_core.data.readers.coco.list_images",
+            "xmr_core.data.readers.official.list_images",
             lambda _, records=folder.records: {r["filename"]: __file__ for r in records},
         )
         corpus = folder.load()

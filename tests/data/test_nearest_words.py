@@ -8,11 +8,10 @@ import torch
 
 import xmr_core as xmr
 from xmr_core.base.errors import DamagedFile
-from xmr_core.features.words import LEAST, NearestWords, Vocabulary, read_nearest, write_nearest
+from xmr_core.features.words import LEAST, NearestWords, Vocabulary, read_nearest
 from xmr_core.retrieval.index import index_split, open_index
 from xmr_core.retrieval.library import Library
-from xmr_core.retrieval.ranking import Query, known_words, rank
-from xmr_core.retrieval.search import search
+from xmr_core.retrieval.ranking import Query, known_words, rank, search
 
 THINGS = ("dog", "cat", "boat", "tree", "house")
 
@@ -52,7 +51,7 @@ def test_the_nearest_word_is_that_of_the_largest_cosine(tmp_path, monkeypatch):
 
 
 def test_a_damaged_table_is_refused(tmp_path):
-    write_nearest({"dogs": "dog", "öre": "coin"}, tmp_path / "n.json")
+    (tmp_path / "n.json").write_text('{"dogs": "dog", "öre": "coin"}')
     assert read_nearest(tmp_path / "n.json") == {"dogs": "dog", "öre": "coin"}
     (tmp_path / "n.json").write_text("[1]")
     with pytest.raises(DamagedFile, match="holds no words"):

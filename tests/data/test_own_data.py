@@ -17,7 +17,7 @@ from xmr_core.evaluation.ranks import score_matrix
 from xmr_core.features.cells import CellDescriptor
 from xmr_core.methods.registry import papers
 from xmr_core.training.runs import train_or_load
-from xmr_core.training.runs.presets import base_config
+from xmr_core.training.runs.config import base_config
 from xmr_study.cli import main
 
 WORDS = ("dog", "cat", "ball", "house", "tree")
@@ -112,7 +112,7 @@ def test_a_corpus_of_another_process_is_named():
 
 OWN = """
 from xmr_core.data.scenes import load_scenes
-from xmr_core.features import CellDescriptor
+from xmr_core.features.cells import CellDescriptor
 
 def load(data_root):
     assert data_root == "somewhere"

@@ -11,7 +11,7 @@ from miniatures import miniature
 from xmr_core.base.errors import BadInput
 from xmr_core.base.types import Embedding, GaussianEmbedding, Relevance
 from xmr_core.data.readers.assembly import plausible_match
-from xmr_core.data.readers.coco import load_coco
+from xmr_core.data.readers.official import load_coco
 from xmr_core.data.scenes import load_scenes
 from xmr_study import plausible
 from xmr_study.analysis import pointing, sorted_variances

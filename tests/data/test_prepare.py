@@ -16,12 +16,12 @@ from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.base.types import Relevance
 from xmr_core.data import DATASETS, DataConfig, prepare
 from xmr_core.features.pretrained import WordPieces
-from xmr_core.methods.model_file import load_method
+from xmr_core.methods.checkpoint import load_method
 from xmr_core.methods.registry import build
 from xmr_core.training.loop import pretrained_names, stages_learning
 from xmr_core.training.runs import folder as folders
 from xmr_core.training.runs import train_or_load
-from xmr_core.training.runs.presets import base_config
+from xmr_core.training.runs.config import base_config
 
 N = {"train": 12, "dev": 6, "test": 6}
 

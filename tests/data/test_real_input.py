@@ -10,7 +10,7 @@ from PIL import Image
 
 from xmr_core.base import paths
 from xmr_core.base.errors import BadInput, CannotWrite, DamagedFile
-from xmr_core.data.readers.flickr8k import load_flickr8k
+from xmr_core.data.readers.official import load_flickr8k
 from xmr_core.features import cache
 from xmr_core.features.cache import Reduction, cached_features, principal_components, reduced_features
 from xmr_core.features.cells import CellDescriptor

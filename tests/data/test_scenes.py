@@ -5,8 +5,17 @@ import pytest
 
 from xmr_core.base import paths
 from xmr_core.data.scenes import load_scenes
-from xmr_core.data.scenes.grammar import COUNT, RELATION, TWO, Statements, truth_matrix
-from xmr_core.data.scenes.world import ATTRIBUTES, MEANINGS, Scenes, sample_scenes
+from xmr_core.data.scenes.world import (
+    ATTRIBUTES,
+    COUNT,
+    MEANINGS,
+    RELATION,
+    TWO,
+    Scenes,
+    Statements,
+    sample_scenes,
+    truth_matrix,
+)
 
 pytestmark = pytest.mark.usefixtures("own_home")
 
@@ -37,7 +46,7 @@ def holds(s: Statements, m: int, scenes: Scenes, n: int) -> bool:
 
 
 def world(ambiguity=0.3, n=40):
-    from xmr_core.data.scenes.grammar import describe
+    from xmr_core.data.scenes.world import describe
 
     rng = np.random.default_rng(0)
     scenes = sample_scenes(n, rng)
@@ -96,7 +105,7 @@ def test_the_knob_makes_captions_vaguer():
 
 def test_images_show_what_the_scene_says():
     """The middle of a large square has its colour; the same place in another image has not."""
-    from xmr_core.data.scenes.render import _RGB, render
+    from xmr_core.data.scenes.corpus import _RGB, render
 
     scenes, _ = world(n=300)
     pixels = render(scenes, np.random.default_rng(0)).astype(float)

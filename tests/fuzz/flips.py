@@ -33,7 +33,7 @@ def prepared(base: Path) -> dict[str, Written]:
     from xmr_core.retrieval.engine import build_elements, open_elements
     from xmr_core.retrieval.index import index_folder, open_index
     from xmr_core.retrieval.library import example_model
-    from xmr_core.retrieval.search import search
+    from xmr_core.retrieval.ranking import search
     from xmr_core.training.runs import train_or_load
 
     home = base / "home"
@@ -41,7 +41,7 @@ def prepared(base: Path) -> dict[str, Written]:
     prepare(base)
     run = train_or_load(config(epochs=2))
     model = example_model("dive")
-    index = index_folder(model, base / "photographs", base / "index", progress=iter)
+    index = index_folder(model, base / "photographs", base / "index")
     opened = open_index(index)
     build_elements(opened.images, index, opened.digest("images"))
     folder, export = write_model(model, base / "model"), run.export(base / "export.safetensors")
@@ -82,7 +82,7 @@ def prepared(base: Path) -> dict[str, Written]:
         return read_model(folder).encode_texts(["a red circle"]).x.tolist()
 
     def exported() -> object:
-        from xmr_core.methods.model_file import load_method
+        from xmr_core.methods.checkpoint import load_method
 
         method, words, about = load_method(export)
         return _sum(method.state_dict()), words.words, str(about)

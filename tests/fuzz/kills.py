@@ -35,7 +35,7 @@ class Tally:
 
 
 def config(**changes):
-    from xmr_core.training.runs.presets import base_config
+    from xmr_core.training.runs.config import base_config
 
     small = {"size": "tiny", "epochs": 6, "d": 8, "batch_images": 16, "captions_per_image": 2, "device": "cpu"}
     return base_config("dive", slots=2).replace(**{**small, **changes})

@@ -20,8 +20,7 @@ from PIL import Image
 from xmr_core.base.row_file import RowFile
 from xmr_core.features.images import inspect_image, read_image
 from xmr_core.features.words import load_word_vectors, read_vocabulary
-from xmr_core.methods.model_file import load_method
-from xmr_core.methods.official import load_official
+from xmr_core.methods.checkpoint import load_method, load_official
 from xmr_study.cli import main
 from xmr_study.parameters import declared_parameters
 

@@ -11,8 +11,7 @@ from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.base.paths import plain_math, printable
 from xmr_core.features.images import read_image, read_thumbnail
 from xmr_core.features.words import read_vocabulary
-from xmr_core.methods.model_file import load_method, save_method
-from xmr_core.methods.official import load_official
+from xmr_core.methods.checkpoint import load_method, load_official, save_method
 from xmr_core.models.model_folder import read_model, write_model
 from xmr_core.retrieval.library import example_model
 

@@ -11,8 +11,7 @@ from xmr_core.base.types import EmbeddingSet, Features, Tokens
 from xmr_core.encoders.image import SelfAttentionRegions
 from xmr_core.encoders.text import GRUEncoder
 from xmr_core.heads.tokens import TokenHead
-from xmr_core.losses.infonce import InfoNCE
-from xmr_core.losses.triplet import hinge_triplet
+from xmr_core.losses.scores import InfoNCE, hinge_triplet
 from xmr_core.similarities import Chan, scan
 
 close = partial(assert_close, rtol=RTOL, atol=ATOL)

@@ -12,7 +12,7 @@ from xmr_core.encoders.image import LinearRegions, ResidualRegions
 from xmr_core.encoders.text import GRUEncoder
 from xmr_core.heads.gpo import GPOHead
 from xmr_core.heads.tokens import TokenHead
-from xmr_core.losses.triplet import hinge_triplet
+from xmr_core.losses.scores import hinge_triplet
 from xmr_core.similarities import cosine
 
 close = partial(assert_close, rtol=RTOL, atol=ATOL)

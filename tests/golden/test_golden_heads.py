@@ -8,9 +8,8 @@ from torch.testing import assert_close
 from xmr_core.base.types import Features, Tokens
 from xmr_core.encoders.image import PooledEncoder, RegionEncoder
 from xmr_core.encoders.text import GRUEncoder
-from xmr_core.heads.pie_net import PIENet
 from xmr_core.heads.pooling import GlobalHead
-from xmr_core.heads.slots import SlotHead, sine_1d, sine_2d
+from xmr_core.heads.slots import PIENet, SlotHead, sine_1d, sine_2d
 
 # official state-dict key → ours, for one aggregation block (layers 1–3 repeat layer 0) and its fusion
 SLOT_NAMES = {

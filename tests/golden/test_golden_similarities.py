@@ -10,7 +10,7 @@ from torch.testing import assert_close
 from xmr_core.base.types import Embedding, EmbeddingSet
 from xmr_core.evaluation.analysis.representations import circular_variance, log_circular_variance
 from xmr_core.losses.regularisers import gram_diversity, mmd, pairwise_diversity
-from xmr_core.losses.triplet import hinge_triplet
+from xmr_core.losses.scores import hinge_triplet
 from xmr_core.similarities import (
     MatchProbability,
     chamfer,

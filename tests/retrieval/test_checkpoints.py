@@ -18,9 +18,8 @@ from golden import listings
 from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.base.types import Features, Tokens
 from xmr_core.features.words import Vocabulary, read_vocabulary
+from xmr_core.methods.checkpoint import load_method, load_official, read_official, save_method
 from xmr_core.methods.common import Inputs
-from xmr_core.methods.model_file import load_method, save_method
-from xmr_core.methods.official import load_official, read_official
 from xmr_core.methods.registry import build, papers
 
 LISTED = {  # one of each architecture; those of another corpus differ in the number of words alone

@@ -21,7 +21,7 @@ from xmr_core.evaluation.ranks import top_k
 from xmr_core.retrieval import engine as building
 from xmr_core.retrieval.engine import build_elements, build_engine, open_elements, open_engine
 from xmr_core.retrieval.index import open_gallery, open_index, write_gallery
-from xmr_core.retrieval.search import recall, search, two_stage
+from xmr_core.retrieval.ranking import recall, search, two_stage
 from xmr_core.similarities import DistanceLogit, chamfer, cosine, max_pairwise, scan, smooth_chamfer
 from xmr_core.training.runs import train_or_load
 from xmr_study.cli import main
@@ -237,7 +237,7 @@ def test_an_index_with_elements_is_searched_in_two_stages(tmp_path, shared_home,
     assert found["item"].tolist() == exact["item"].tolist() and np.allclose(found["score"], exact["score"], atol=1e-6)
     assert found.attrs == exact.attrs == {"unknown_words": ("zeppelin",), "nearest": {}}
     rank = "everything was compared"
-    monkeypatch.setattr(sys.modules["xmr_core.retrieval.search"], "rank", lambda *_: pytest.fail(rank))
+    monkeypatch.setattr(sys.modules["xmr_core.retrieval.ranking"], "rank", lambda *_: pytest.fail(rank))
     capsys.readouterr()
     assert main(["search", str(out), text, "--fast", "-k", "4"]) == 0
     assert [line.split()[1] for line in capsys.readouterr().out.splitlines()[1:]] == exact["item"].tolist()[:4]

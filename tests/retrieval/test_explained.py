@@ -7,8 +7,7 @@ from PIL import Image
 from xmr_core.methods.registry import methods
 from xmr_core.retrieval.explain import TERM, WITHOUT, explained
 from xmr_core.retrieval.library import example_library, example_model, open_folder
-from xmr_core.retrieval.ranking import Query
-from xmr_core.retrieval.search import search
+from xmr_core.retrieval.ranking import Query, search
 from xmr_study.cli import main
 
 
@@ -77,7 +76,7 @@ def test_similar_images_have_cells_and_no_words(folder):
 def test_images_that_are_gone_leave_the_words(folder, tmp_path, capsys):
     from xmr_core.retrieval.index import index_folder
 
-    index_folder(example_model("vse++"), folder, tmp_path / "index", progress=iter)
+    index_folder(example_model("vse++"), folder, tmp_path / "index")
     folder.rename(tmp_path / "moved")
     assert main(["search", str(tmp_path / "index"), "a red circle", "-k", "1", "--explain"]) == 0
     said = capsys.readouterr().out

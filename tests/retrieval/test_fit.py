@@ -16,7 +16,8 @@ from xmr_core.base.types import Corpus
 from xmr_core.features.cache import cached_features
 from xmr_core.features.images import Crop, Fit, array_reader, image_reader
 from xmr_core.features.pretrained import PretrainedGrid, find_pretrained, library, read_preprocessing
-from xmr_core.models.dual_encoder import ZeroShot, zero_shot_scores
+from xmr_core.models.dual_encoder import ZeroShot
+from xmr_study.zero_shot import zero_shot_scores
 
 NORMAL = {"image_mean": list(MEAN), "image_std": list(STD)}
 RECIPES = {

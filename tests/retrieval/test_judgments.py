@@ -1,6 +1,8 @@
 """Other judges than the annotators: plausible matches, classes, ECCV Caption and CxC; and PCME's evaluator."""
 
 import json
+from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,11 +12,16 @@ from golden import Case, cases
 from xmr_core.base.errors import BadInput
 from xmr_core.base.types import GaussianEmbedding, Relevance
 from xmr_core.data.readers.assembly import ZETAS, plausible_match, same_class
-from xmr_core.data.readers.coco import coco_judgments, coco_test_captions
+from xmr_core.data.readers.official import coco_judgments
 from xmr_core.evaluation import metrics
 from xmr_core.evaluation.metrics import COCO_1K
 from xmr_core.evaluation.ranks import relevant_ranks
 from xmr_core.similarities import DISTANCES
+
+
+def coco_test_captions() -> np.ndarray:
+    """The caption ids of the 5K test images in the order whose contiguous fifths are the 1K folds."""
+    return np.load(Path(find_spec("eccv_caption").origin).parent / "data" / "coco_test_ids.npy")
 
 
 def loop_pmrp(scores, codes, image_of, labelled, zeta):

@@ -19,7 +19,7 @@ from xmr_core.evaluation.ranks import score_matrix
 from xmr_core.features.cells import CellDescriptor
 from xmr_core.models.model_folder import read_model, write_model
 from xmr_core.retrieval.library import example_library, example_model
-from xmr_core.retrieval.search import search
+from xmr_core.retrieval.ranking import search
 from xmr_core.training.runs import train_or_load
 
 METHODS = ("vse++", "dive", "pcme", "scan")

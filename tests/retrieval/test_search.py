@@ -25,8 +25,7 @@ from xmr_core.retrieval import index as building
 from xmr_core.retrieval.explain import relative_uncertainty
 from xmr_core.retrieval.index import index_folder, index_split, open_index
 from xmr_core.retrieval.library import open_folder, open_library
-from xmr_core.retrieval.ranking import Query, Settings, encode, rank
-from xmr_core.retrieval.search import search
+from xmr_core.retrieval.ranking import Query, Settings, encode, rank, search
 from xmr_core.training.runs import train_or_load
 from xmr_study.cli import main
 
@@ -113,9 +112,9 @@ def test_opening_reads_no_gallery(indexes, monkeypatch):
 
 @pytest.mark.parametrize("name", ["dive", "pcme"])
 def test_a_folder_of_pictures_is_indexed_in_pieces(runs, folder, tmp_path, monkeypatch, name):
-    live = open_folder(runs[name], folder, progress=iter)
+    live = open_folder(runs[name], folder)
     monkeypatch.setattr("xmr_core.retrieval.library._ENCODED", 4)
-    stored = open_index(index_folder(runs[name], folder, tmp_path / "i", progress=iter))
+    stored = open_index(index_folder(runs[name], folder, tmp_path / "i"))
     assert stored.captions is None and stored.image_ids.tolist() == live.image_ids.tolist()
     assert all(torch.allclose(tensors(stored.images)[f], t, atol=1e-6) for f, t in tensors(live.images).items())
     a, b = (search(library, "a red circle", k=9) for library in (live, stored))
@@ -126,7 +125,7 @@ def test_a_folder_of_pictures_is_indexed_in_pieces(runs, folder, tmp_path, monke
 def test_a_folder_with_captions_brings_them_along(runs, libraries, folder, tmp_path):
     texts = libraries["dive"].texts
     (folder / "captions.csv").write_text(f"image,caption\n0.png,{texts[0]}\n1.png,{texts[5]}\n")
-    stored = open_index(index_folder(runs["dive"], folder, tmp_path / "i", progress=iter))
+    stored = open_index(index_folder(runs["dive"], folder, tmp_path / "i"))
     assert stored.texts.tolist() == [texts[0], texts[5]]
     found = search(stored, image=folder / "0.png")
     assert list(found) == ["rank", "item", "text", "score"] and set(found["text"]) == set(stored.texts)
@@ -138,7 +137,7 @@ def test_a_folder_with_captions_brings_them_along(runs, libraries, folder, tmp_p
 
 def test_pictures_like_a_picture_where_nothing_has_captions(runs, folder, tmp_path):
     for name in ("dive", "pcme", "vse++"):
-        stored = open_index(index_folder(runs[name], folder, tmp_path / name, progress=iter))
+        stored = open_index(index_folder(runs[name], folder, tmp_path / name))
         found = search(stored, image=folder / "more" / "3.png", k=4)
         assert tuple(found) == FLAT and len(found) == 4 and found["score"].is_monotonic_decreasing
         asked = encode(stored, Query("upload", pixels=np.asarray(Image.open(folder / "more" / "3.png"))))
@@ -146,7 +145,7 @@ def test_pictures_like_a_picture_where_nothing_has_captions(runs, folder, tmp_pa
         assert found["item"].tolist() == stored.image_ids[np.argsort(-whole, kind="stable")[:4]].tolist()
         if name == "vse++":  # a vector is most like itself
             assert found["item"].iloc[0] == "more/3.png"
-    stored = open_index(index_folder(runs["scan"], folder, tmp_path / "scan", progress=iter))
+    stored = open_index(index_folder(runs["scan"], folder, tmp_path / "scan"))
     with pytest.raises(BadInput, match="compares images with captions only"):
         search(stored, image=folder / "0.png")
 
@@ -218,10 +217,10 @@ def test_an_index_needs_no_run_for_its_answers(libraries, built, folder, tmp_pat
 
 
 def test_a_folder_is_indexed_by_a_model_without_its_run(runs, folder, tmp_path, monkeypatch):
-    expected = open_folder(runs["dive"], folder, progress=iter)
+    expected = open_folder(runs["dive"], folder)
     model_folder = load_model(runs["dive"]).save_pretrained(tmp_path / "model")
     monkeypatch.setenv("XMR_HOME", str(tmp_path / "empty"))
-    index = open_index(index_folder(load_model(model_folder), folder, tmp_path / "i", progress=iter))
+    index = open_index(index_folder(load_model(model_folder), folder, tmp_path / "i"))
     assert torch.equal(index.images.x[:], expected.images.x)
     first = expected.pixels(1)
     moved = folder.rename(tmp_path / "moved")
@@ -232,7 +231,7 @@ def test_a_folder_is_indexed_by_a_model_without_its_run(runs, folder, tmp_path, 
 
 
 def test_pictures_that_changed_since_are_not_shown_under_old_names(runs, folder, tmp_path):
-    stored = open_index(index_folder(runs["dive"], folder, tmp_path / "i", progress=iter))
+    stored = open_index(index_folder(runs["dive"], folder, tmp_path / "i"))
     (folder / "0.png").unlink()
     assert len(search(stored, "a red circle")) == 6, "what was encoded can still be searched"
     with pytest.raises(BadInput, match="has changed since it was indexed"):

@@ -14,6 +14,7 @@ from xmr_core.base.errors import BadInput
 from xmr_core.base.types import Corpus, Pixels
 from xmr_core.features.images import array_reader
 from xmr_core.models.dual_encoder import ZeroShot, zero_shot_scores
+from xmr_study.zero_shot import zero_shot_scores
 
 PER_IMAGE = 2
 WORD_IDS = {word: 4 + n for n, word in enumerate([*WORDS, "A", "Dog", ".", "!"])}  # of tiny_models.closing_tokenizer

@@ -8,12 +8,11 @@ from tiny import tiny_config
 import xmr_study as study
 from xmr_core.base.types import EmbeddingSet
 from xmr_core.evaluation.analysis import budget_table, encode_split
+from xmr_core.methods.checkpoint import load_method
 from xmr_core.methods.common import Inputs
-from xmr_core.methods.model_file import load_method
 from xmr_core.methods.registry import build, full_options
 from xmr_core.retrieval.index import index_split, open_index
-from xmr_core.retrieval.ranking import Query, Settings, rank
-from xmr_core.retrieval.search import search
+from xmr_core.retrieval.ranking import Query, Settings, rank, search
 from xmr_core.similarities import Nested
 from xmr_core.training.runs import train_or_load
 from xmr_study.analysis import first_element_share

@@ -6,7 +6,7 @@ import torch
 from xmr_core.base.errors import BadInput
 from xmr_core.methods.common import Inputs
 from xmr_core.methods.registry import build, full_options, papers
-from xmr_core.training.runs.presets import base_config
+from xmr_core.training.runs.config import base_config
 
 # What the papers trained with: (method, corpus, options) → (lr, epochs, epochs between decays or schedule, batch)
 PAPERS = [
@@ -76,7 +76,7 @@ def test_every_paper_has_settings_and_every_setting_is_accepted():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [({"epochs": "abc"}, "epochs must be"), ({"seed": None}, "seed must be"),
-     ({"dataset": 3}, "dataset must be a word"),
+     ({"dataset": 3}, "dataset must be of type str"),
      ({"published_for": "coco"}, "belongs to preset='published', got preset='quick'")],
 )  # fmt: skip
 def test_values_of_another_type_are_refused(changes, message):

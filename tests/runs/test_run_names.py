@@ -11,7 +11,7 @@ import xmr_core
 from xmr_core.base import files
 from xmr_core.base.errors import BadInput
 from xmr_core.training.runs import load, run_table, train_or_load
-from xmr_core.training.runs.names import find_run, resolve_run
+from xmr_core.training.runs.folder import find_run, resolve_run
 from xmr_study.cli import main
 
 DIVE = ("dive-scenes-s0-aaaa000000", "dive-scenes-s1-aaaa111111", "dive-my-photos-s0-bbbb000000")

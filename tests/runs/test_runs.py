@@ -18,7 +18,7 @@ from tiny import tiny_config
 from xmr_core.base import files
 from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.evaluation.evaluate import Evaluated, evaluate_scores
-from xmr_core.methods.model_file import load_method
+from xmr_core.methods.checkpoint import load_method
 from xmr_core.training.loop import load_state
 from xmr_core.training.runs import (
     TrainedRun,

@@ -13,7 +13,7 @@ from xmr_core.base.types import Features, GaussianEmbedding
 from xmr_core.evaluation.analysis import corruption as algebra
 from xmr_core.evaluation.analysis.representations import encode_split
 from xmr_core.heads.gaussian import GaussianHead, LinearGaussianHead
-from xmr_core.losses.triplet import hinge_triplet
+from xmr_core.losses.scores import hinge_triplet
 from xmr_core.methods.common import Inputs
 from xmr_core.methods.registry import build
 from xmr_core.training.runs import train_or_load

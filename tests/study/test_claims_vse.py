@@ -9,9 +9,7 @@ from torch.testing import assert_close
 
 from xmr_core.base.errors import BadInput
 from xmr_core.base.types import Features
-from xmr_core.heads.adpool import AdaptivePoolHead
-from xmr_core.heads.aggregators import KMaxPool
-from xmr_core.heads.pooling import MeanPool
+from xmr_core.heads.pooling import AdaptivePoolHead, KMaxPool, MeanPool
 from xmr_core.methods.common import Inputs
 from xmr_core.methods.registry import build
 from xmr_core.training.runs import train_or_load

@@ -319,7 +319,7 @@ def folder(tmp_path, libraries):
 
 @pytest.mark.parametrize("name", ["dive", "pcme", "scan"])
 def test_a_folder_of_pictures_without_captions_can_be_searched(runs, libraries, folder, name):
-    library, own = open_folder(runs[name], folder, name, progress=iter), libraries[name]
+    library, own = open_folder(runs[name], folder, name), libraries[name]
     assert library.image_ids.tolist() == ["0.png", "2.png", "4.png", "more/1.png", "more/3.png", "more/5.png"]
     query = Query("text", own.texts[3])
     found = rank(library, query, Settings(k=9))

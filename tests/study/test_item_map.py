@@ -88,7 +88,7 @@ def test_the_page_of_the_command_has_one_cell(tmp_path):
         explore(tmp_path / "photos")
     for n in range(2):
         Image.fromarray(np.full((64, 64, 3), 90 * n, np.uint8)).save(tmp_path / "photos" / f"{n}.png")
-    index = index_folder(example_model(), tmp_path / "photos", tmp_path / "index", progress=iter)
+    index = index_folder(example_model(), tmp_path / "photos", tmp_path / "index")
     explorer = explore(index)  # it holds its model, so no run is needed
     explorer.begin()
     assert "2 images ranked by" in explorer.status.value and "<img" in explorer.columns[0].cards[0].html.value

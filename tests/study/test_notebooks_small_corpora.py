@@ -13,7 +13,7 @@ from miniatures import CORNERS, miniature
 from notebook_cells import FOLDER, layout_only, run_cells
 
 from xmr_core.base.errors import BadInput
-from xmr_core.training.runs import presets, sweep
+from xmr_core.training.runs import config, sweep
 from xmr_study import results
 from xmr_study.parameters import declared_parameters
 
@@ -79,8 +79,8 @@ def corpora(tmp_path_factory):
         patch.setenv("XMR_HOME", str(base / "home"))
         patch.setattr(sweep, "_workers", lambda configs: 1)  # another process would import torch first
         patch.setattr("matplotlib.figure.Figure.savefig", layout_only)
-        small = presets._SIZES["photographs", "quick"] | {"d": 16, "batch_images": 16, "features": COMMON["features"]}
-        patch.setitem(presets._SIZES, ("photographs", "quick"), small)
+        small = config._SIZES["photographs", "quick"] | {"d": 16, "batch_images": 16, "features": COMMON["features"]}
+        patch.setitem(config._SIZES, ("photographs", "quick"), small)
         patch.setattr("xmr_study.results.study_rows", cache(results.study_rows))
         yield data_root
 

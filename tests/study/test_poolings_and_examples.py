@@ -6,8 +6,7 @@ import torch
 from tiny import tiny_config
 
 from xmr_core.base.types import Features
-from xmr_core.heads.adpool import AdaptivePoolHead
-from xmr_core.heads.aggregators import aggregator
+from xmr_core.heads.pooling import AdaptivePoolHead, aggregator
 from xmr_core.training.runs import train_or_load
 from xmr_study.examples import disputed, top
 from xmr_study.pooling import rank_weights, speeds, weights_by_rank

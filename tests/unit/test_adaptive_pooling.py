@@ -11,9 +11,8 @@ from golden import ATOL, CHAIN, RTOL, Case, cases, close_gradient, lengths_mask
 from torch.testing import assert_close
 
 from xmr_core.base.types import Features
-from xmr_core.heads.adpool import AdaptivePoolHead
-from xmr_core.heads.aggregators import AGGREGATORS, aggregator
 from xmr_core.heads.gpo import GPOHead, sorted_channels
+from xmr_core.heads.pooling import AGGREGATORS, AdaptivePoolHead, aggregator
 from xmr_core.losses.adaptive_clustering import AdaptiveClustering
 
 close = partial(assert_close, rtol=RTOL, atol=ATOL)

@@ -12,8 +12,8 @@ from torch.testing import assert_close
 from xmr_core.base.errors import BadInput
 from xmr_core.base.types import EmbeddingSet, Features, Tokens
 from xmr_core.encoders.image import LinearRegions, SelfAttentionRegions
+from xmr_core.methods.checkpoint import renamed
 from xmr_core.methods.common import Inputs
-from xmr_core.methods.official import renamed
 from xmr_core.methods.registry import build
 from xmr_core.similarities import Chan, SumMax, chamfer, chan, max_pairwise, scan, sum_max
 from xmr_core.similarities.chan import CODINGS, POOLINGS
@@ -173,7 +173,8 @@ def test_the_published_form_is_the_authors():
     assert isinstance(method.image_encoder, SelfAttentionRegions) and method.image_encoder.attention.num_heads == 8
     assert isinstance(build("chan", INPUTS, "published", d=16, self_attention=False).image_encoder, LinearRegions)
     hinge, warmup = method.objective.score_loss, method.objective.warmup_loss
-    assert hinge.keywords == {"margin": 0.05, "reduction": "sum"} and warmup.keywords["mining"] == "all"
+    assert hinge.keywords == {"margin": 0.05, "reduction": "sum", "mining": "hardest"}
+    assert warmup.keywords["mining"] == "all"
     assert method.objective.warmup_epochs == 1
 
 

@@ -10,13 +10,10 @@ from torch.testing import assert_close
 
 from xmr_core.base.errors import BadInput
 from xmr_core.base.types import EmbeddingSet, Features, GaussianEmbedding
-from xmr_core.heads.adpool import AdaptivePoolHead
-from xmr_core.heads.aggregators import AGGREGATORS, aggregator
 from xmr_core.heads.gaussian import GaussianHead
 from xmr_core.heads.gpo import GPOHead
-from xmr_core.heads.pie_net import PIENet
-from xmr_core.heads.pooling import GlobalHead, MaxPool, MeanPool
-from xmr_core.heads.slots import SlotHead, sine_1d, sine_2d
+from xmr_core.heads.pooling import AGGREGATORS, AdaptivePoolHead, GlobalHead, MaxPool, MeanPool, aggregator
+from xmr_core.heads.slots import PIENet, SlotHead, sine_1d, sine_2d
 from xmr_core.heads.tokens import GlobalTokenHead, TokenHead
 
 POOLINGS = [name for name in AGGREGATORS if name not in ("gpo", "mean", "max")]  # those three stand for themselves

@@ -15,10 +15,9 @@ from xmr_core.base.errors import BadInput
 from xmr_core.base.types import Embedding, EmbeddingSet, GaussianEmbedding
 from xmr_core.losses.adaptive_clustering import AdaptiveClustering
 from xmr_core.losses.gaussian import kl_to_normal, soft_contrastive, uniformity
-from xmr_core.losses.infonce import InfoNCE, PairwiseSigmoid
 from xmr_core.losses.objective import Objective
 from xmr_core.losses.regularisers import gram_diversity, mmd, pairwise_diversity
-from xmr_core.losses.triplet import hinge_triplet
+from xmr_core.losses.scores import InfoNCE, PairwiseSigmoid, hinge_triplet
 
 FORMS = [(m, r) for m in ("hardest", "all", "semi-hard") for r in ("sum", "mean", "batch_mean")]
 FORMS.remove(("semi-hard", "batch_mean"))  # PVSE has no such form

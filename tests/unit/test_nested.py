@@ -17,7 +17,7 @@ from xmr_core.base.types import Batch, Embedding, EmbeddingSet, GaussianEmbeddin
 from xmr_core.evaluation.ranks import score_matrix
 from xmr_core.losses.objective import Objective
 from xmr_core.losses.regularisers import mmd, pairwise_diversity
-from xmr_core.losses.triplet import hinge_triplet
+from xmr_core.losses.scores import hinge_triplet
 from xmr_core.methods.common import Inputs, on_both
 from xmr_core.methods.method import Method
 from xmr_core.methods.registry import build
@@ -174,15 +174,15 @@ def test_symmetry_and_settings_are_those_of_the_similarity_inside():
     [
         (lambda: Nested(Cosine()), "Cosine compares vectors, which have no first elements"),
         (lambda: Truncated(MatchLogit(), 1), "compares samples"),
-        (lambda: Nested(Chamfer(), ()), "must be increasing numbers of elements, as 1, 2, 4, got \\[\\]"),
+        (lambda: Nested(Chamfer(), ()), "must be increasing"),
         (lambda: Nested(Chamfer(), (2, 2)), "must be increasing"),
-        (lambda: Nested(Chamfer(), (0, 2)), "whole number of at least 1, got 0"),
-        (lambda: Truncated(Chamfer(), 0), "elements of every image must be a whole number of at least 1, got 0"),
+        (lambda: Nested(Chamfer(), (0, 2)), "must be increasing"),
+        (lambda: Truncated(Chamfer(), 0), "numbers of elements must be"),
         (
             lambda: Truncated(Chamfer(), 1, 1.5),
-            "elements of every caption must be a whole number of at least 1, got 1.5",
+            "numbers of elements must be",
         ),
-        (lambda: Truncated(Chamfer(), True), "got True"),
+        (lambda: Truncated(Chamfer(), True), "numbers of elements must be"),
         (
             lambda: Truncated(Chamfer(), 5)(*[torch.ones(2, 4, 3)] * 2),
             "budget of 5 elements is more than the 4 .* images",

@@ -329,7 +329,7 @@ def test_the_authors_caption_head(name):
 
 
 def test_refusals():
-    for wrong, message in (({"samples": 0}, "samples must be at least 1"), ({"second": "x"}, "second"),
+    for wrong, message in (({"samples": 0}, "samples must be"), ({"second": "x"}, "second"),
                            ({"spread": "x"}, "spread"),
                            ({"second": "gru", "d": 5}, "cannot be split")):  # fmt: skip
         with pytest.raises(BadInput, match=message):

@@ -18,7 +18,7 @@ from xmr_core.data.readers import FaultLog, photograph_corpus
 from xmr_core.data.readers.assembly import read_lines
 from xmr_core.data.readers.check import check_corpus
 from xmr_core.data.readers.folder import load_folder
-from xmr_core.heads.aggregators import AGGREGATORS, aggregator
+from xmr_core.heads.pooling import AGGREGATORS, aggregator
 from xmr_core.methods.method import Method
 
 
@@ -211,7 +211,7 @@ CHANGED = {
     "no terms": (lambda loss: loss, r"must return \(loss, terms by name\), got Tensor"),
     "nothing at all": (lambda loss: None, r"must return \(loss, terms by name\), got NoneType"),
     "detached": (lambda loss: (loss.detach(), {}), "the loss of mine has no gradient"),
-    "a vector": (lambda loss: (loss[None], {}), "must be a tensor with one number, got shape"),
+    "a vector": (lambda loss: (loss[None], {}), "must be a tensor with one number, got Tensor of shape"),
 }
 
 

@@ -11,7 +11,7 @@ from torch.testing import assert_close
 
 from xmr_core.base.errors import BadInput
 from xmr_core.base.types import EmbeddingSet
-from xmr_core.losses.triplet import hinge_triplet
+from xmr_core.losses.scores import hinge_triplet
 from xmr_core.similarities import scan, scan_attention
 from xmr_core.similarities.base import DIRECTIONS
 from xmr_core.similarities.pairs import NORMALISATIONS

@@ -14,7 +14,7 @@ from xmr_core.base.types import EmbeddingSet, GaussianEmbedding
 from xmr_core.similarities import DISTANCES, JointSgraf, MatchLogit, MatchProbability, Scan, Sgraf, SmoothChamfer, scan
 from xmr_core.similarities.base import DIRECTIONS
 from xmr_core.similarities.kernels import attention as attention_file
-from xmr_core.similarities.kernels import nodes as node_blocks_file
+from xmr_core.similarities.kernels import sgraf as node_blocks_file
 from xmr_core.similarities.kernels.attention import attention_blocks
 from xmr_core.similarities.pairs import NORMALISATIONS, attend
 from xmr_core.similarities.scan import AGGREGATIONS
@@ -147,14 +147,14 @@ def test_attention_blocks_are_attention_before_its_division(normalise, block_siz
     products, attention = attend(contexts, queries, 4.0, normalise)
     seen = torch.zeros(4, 6)
     with torch.inference_mode():
-        for part in attention_blocks(contexts, queries, 4.0, normalise, 0.1):
+        for part, lengths in attention_blocks(contexts, queries, 4.0, normalise, 0.1):
             seen[part.contexts, part.queries] += 1
             mine, real = attention[part.contexts][:, :, part.queries], queries.mask[part.queries]
             exact((part.weights / part.weights.sum(1)[:, None]).transpose(2, 3)[..., real].clone(), mine[..., real])
             exact(part.products.transpose(2, 3).clone(), products[part.contexts][:, :, part.queries])
             x = torch.where(contexts.mask[..., None], contexts.x, 0.0)[part.contexts]
             found = torch.einsum("bcaq,bcd->baqd", mine, x).norm(dim=-1)
-            exact((part.lengths / part.weights.sum(1)).transpose(1, 2)[:, real].clone(), found[:, real])
+            exact((lengths / part.weights.sum(1)).transpose(1, 2)[:, real].clone(), found[:, real])
     assert (seen == 1).all()
 
 

@@ -14,7 +14,7 @@ from xmr_core.base.errors import BadInput
 from xmr_core.base.types import Batch, EmbeddingSet, Features
 from xmr_core.heads.tokens import GlobalTokenHead, TokenHead
 from xmr_core.losses.objective import Objective
-from xmr_core.losses.triplet import hinge_triplet
+from xmr_core.losses.scores import hinge_triplet
 from xmr_core.methods.method import Method
 from xmr_core.similarities import sgraf
 from xmr_core.similarities.sgraf import PARTS, REASONERS, JointSgraf, Sgraf
@@ -258,8 +258,8 @@ def test_running_statistics_follow_caption_after_caption():
 
 
 def test_refusals():
-    for wrong, message in (({"reasoner": "gcn"}, "reasoner"), ({"steps": 0}, "at least 1 step"),
-                           ({"m": 0}, "width of a node"),
+    for wrong, message in (({"reasoner": "gcn"}, "reasoner"), ({"steps": 0}, "steps must be"),
+                           ({"m": 0}, "m must be"),
                            ({"direction": "up"}, "direction"), ({"parts": "none"}, "parts")):  # fmt: skip
         with pytest.raises(BadInput, match=message):
             Sgraf(6, **{"m": 5, **wrong})

@@ -17,23 +17,24 @@ from torch.testing import assert_close
 from xmr_core.base.types import EmbeddingSet
 from xmr_core.similarities import JointSgraf, Sgraf, sgraf
 from xmr_core.similarities.base import DIRECTIONS
-from xmr_core.similarities.kernels import attention, nodes, reasoning
+from xmr_core.similarities.kernels import attention
+from xmr_core.similarities.kernels import sgraf as graphs_file
 from xmr_core.similarities.pairs import NORMALISATIONS
 from xmr_core.similarities.scan import AGGREGATIONS, scan
 from xmr_core.similarities.sgraf import PARTS, REASONERS
 
 scan_file = importlib.import_module("xmr_core.similarities.scan")
-CHOOSERS = (scan_file, sgraf, sgraf, sgraf)
+CHOOSERS = (scan_file, sgraf)
 exact = partial(assert_close, rtol=1e-9, atol=1e-9)
 
 
 @pytest.fixture(params=["as it is", "tiny blocks"])
 def block_sizes(request, monkeypatch):
     if request.param == "tiny blocks":
-        monkeypatch.setattr(attention, "_COLUMNS", 7)
-        monkeypatch.setattr(importlib.import_module("xmr_core.similarities.kernels.scan"), "_ITEMS", 2)
-        monkeypatch.setattr(nodes, "_WIDE", 1)
-        for file in (attention, attention, reasoning):
+        monkeypatch.setattr(attention, "_TRAINED_COLUMNS", 7)
+        monkeypatch.setattr(attention, "_ITEMS", 2)
+        monkeypatch.setattr(graphs_file, "_WIDE", 1)
+        for file in (attention, graphs_file):
             monkeypatch.setattr(file, "_ELEMENTS", 90)
 
 

@@ -15,11 +15,8 @@ from xmr_core.data.config import DataConfig
 from xmr_core.data.corpora import DATASETS, READERS, config_for, corpus_of, from_arrays, reader_of, register_reader
 from xmr_core.data.inputs import CaptionStates
 from xmr_core.data.prepare import Prepared, prepare, prepare_corpus
-from xmr_core.data.readers.coco import load_coco, load_flickr30k
-from xmr_core.data.readers.cub import load_cub
-from xmr_core.data.readers.flickr8k import load_flickr8k
-from xmr_core.data.readers.folder import from_frame, load_folder
-from xmr_core.data.readers.precomputed import load_precomputed
+from xmr_core.data.readers import from_frame, load_coco, load_cub, load_flickr8k, load_flickr30k, load_folder
+from xmr_core.data.readers import load_precomputed
 from xmr_core.data.scenes import load_scenes
 
 __all__ = [

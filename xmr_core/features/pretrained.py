@@ -8,8 +8,9 @@ import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from importlib.util import find_spec
+from itertools import pairwise
 from math import isqrt
 from pathlib import Path
 from types import ModuleType
@@ -25,7 +26,7 @@ from xmr_core.base import fingerprint, paths
 from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.base.machine import alone
 from xmr_core.base.types import Tokens
-from xmr_core.features.images import Fit, by_few, channels_first
+from xmr_core.features.images import Fit, Frozen, by_few, channels_first
 
 _HUB_FILES = ["*.json", "*.txt", "*.model", "model.safetensors", "model-*-of-*.safetensors"]
 MINILM = "minilm"  # a name, where no folder is called so
@@ -56,7 +57,7 @@ def find_pretrained(source: Path | str | ModelFolder) -> ModelFolder:
         folder = packaged_minilm()
     if folder.is_dir():
         files = model_files(folder, name)
-        content = fingerprint.content_hash([fingerprint.file_hash(file) for file in files])
+        content = fingerprint.content_hash([*map(fingerprint.file_hash, files)])
         return ModelFolder(folder, f"{read_settings(files[0]).get('model_type')}-{content}", name)
     repository, _, revision = name.partition("@")
     if folder.exists() or not re.fullmatch(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", repository):
@@ -117,13 +118,11 @@ def library() -> ModuleType:
     transformers imports any torchvision that is installed, and fails where that does not fit torch. Nothing in this
     package needs it, so it is hidden during the import.
     """
-    hidden = "torchvision" not in sys.modules
-    if hidden:
-        sys.modules["torchvision"] = None  # means 'not installed'; transformers looks for it once, on import
+    given = sys.modules.setdefault("torchvision", None)  # None: 'not installed'; transformers looks once, on import
     try:
         import transformers
     finally:
-        if hidden:
+        if given is None:
             del sys.modules["torchvision"]
     return transformers
 
@@ -146,19 +145,17 @@ def _hub_folder(name: str, revision: str | None) -> Path:
     """The cached copy of a model on the hub, downloaded if it is not cached completely."""
     from huggingface_hub import snapshot_download
 
-    patterns = {"allow_patterns": _HUB_FILES, "ignore_patterns": "*/*"}
+    download = partial(snapshot_download, name, revision=revision, allow_patterns=_HUB_FILES, ignore_patterns="*/*")
     for local in (True, False):  # a cached copy is used as it is
         try:
             with quiet():
-                folder = Path(snapshot_download(name, revision=revision, local_files_only=local, **patterns))
+                folder = Path(download(local_files_only=local))
             model_files(folder, name)
             return folder
         except Exception as e:
             reason = _first_line(e)
-    raise BadInput(
-        f"model {name!r} is no folder here, is not in the local cache, and the hub did not give it ({reason}). Give a "
-        "local folder that save_pretrained wrote."
-    )
+    fault = f"model {name!r} is no folder here, is not in the local cache, and the hub did not give it ({reason})"
+    raise BadInput(f"{fault}. Give a local folder that save_pretrained wrote.")
 
 
 # Loading a model, or building it again from its architecture.
@@ -174,17 +171,9 @@ _NOT_ARCHITECTURE = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Pretrained:
-    """A loaded model in float32, in eval mode. Every tensor is from its file; a pooler that the file lacks is None."""
-
-    model: nn.Module
-    config: object
-    folder: ModelFolder
-
-
-def load_pretrained(source: Source, kind: str) -> Pretrained:
-    """A pretrained model. kind: 'image', 'text' (of a model of two towers, that tower), or 'both' towers together.
+def load_pretrained(source: Source, kind: str) -> tuple[nn.Module, ModelFolder]:
+    """A pretrained model in float32, in eval mode, and its folder. Every tensor is from its file; a pooler that the
+    file lacks is None. kind: 'image', 'text' (of a model of two towers, that tower), or 'both' towers together.
 
     Raises: BadInput for what find_pretrained refuses, an architecture that transformers does not know or that needs
         code of its own, weights that lack a tensor or do not fit the config, pickled weights with more in them than
@@ -195,27 +184,21 @@ def load_pretrained(source: Source, kind: str) -> Pretrained:
     if type(config) not in library().MODEL_MAPPING:
         raise BadInput(f"{name}: transformers has no model for a {config.model_type} alone. Choose another model here.")
     try:
+        # in single precision, whatever the file's is: half precision is slow or wrong on a CPU
+        options = {"dtype": torch.float32, "use_safetensors": True, "output_loading_info": True, **LOCAL}
         with alone, quiet():
-            model, report = library().AutoModel.from_pretrained(
-                folder.path,
-                config=config,
-                dtype=torch.float32,  # not the file's: half precision is slow or wrong on a CPU
-                use_safetensors=True,
-                output_loading_info=True,
-                **LOCAL,
-            )
+            model, report = library().AutoModel.from_pretrained(folder.path, config=config, **options)
     except SafetensorError as e:
         raise DamagedFile(f"{name}: the weights are no whole safetensors file ({e}). Copy them again.") from None
     except Exception as e:  # whatever transformers raises for a file that it cannot use
-        fault = f"{name} cannot be loaded as a model ({_first_line(e)})"
-        raise BadInput(f"{fault}. Are config.json and weights of one model?") from e
+        raise BadInput(f"{name}: config.json and weights are not of one model ({_first_line(e)}).") from e
     poolers = {tensor for tensor in report["missing_keys"] if "pooler" in tensor.split(".")}
-    if missing := sorted(set(report["missing_keys"]) - poolers):
+    if missing := sorted({*report["missing_keys"]} - poolers):
         raise BadInput(f"{name}: the weights lack {len(missing)} tensors of a {type(model).__name__}: {missing[0]!r} …")
     if poolers and hasattr(model, "pooler"):
         model.pooler = None  # its weights would be random
     _check_kind(model, kind, name)
-    return Pretrained(model.eval(), config, folder)
+    return model.eval(), folder
 
 
 def tower_config(folder: ModelFolder, kind: str):
@@ -224,11 +207,8 @@ def tower_config(folder: ModelFolder, kind: str):
         with quiet():
             config = library().AutoConfig.from_pretrained(folder.path, **LOCAL)
     except Exception as e:
-        settings = read_settings(folder.path / "config.json")
-        fault = f"does not describe a {settings.get('model_type')!r} to transformers {library().__version__}"
-        if "auto_map" in settings:
-            fault = "names code of its own, which is never run"
-        raise BadInput(f"{folder.name}: config.json {fault} ({_first_line(e)}). Choose another model.") from e
+        fault = f"{folder.name}: config.json does not describe a model that transformers knows ({_first_line(e)})"
+        raise BadInput(f"{fault}. Code that comes with a model is never run.") from e
     dual = all(hasattr(config, tower) for tower in _TOWERS.values())
     return getattr(config, _TOWERS[kind]) if dual and kind != "both" else config
 
@@ -250,7 +230,7 @@ def build(architecture: dict, kind: str) -> nn.Module:
         raise BadInput(f"no model can be built from the architecture {model_type!r} ({_first_line(e)}).") from e
     _check_kind(model, kind, model_type)
     pooler = getattr(model, "pooler", None)
-    if pooler is not None and next(pooler.parameters(), None) is not None:  # a plain mean may stay
+    if pooler is not None and [*pooler.parameters()]:  # a plain mean may stay
         model.pooler = None
     return model
 
@@ -260,13 +240,13 @@ def copy_weights(network: nn.Module, source: Source, kind: str) -> str:
 
     Raises: BadInput for a network of another shape, and what load_pretrained refuses.
     """
-    loaded = load_pretrained(source, kind)
-    tensors = {k: v for k, v in loaded.model.state_dict().items() if "pooler" not in k.split(".")}
+    model, folder = load_pretrained(source, kind)
+    tensors = {k: v for k, v in model.state_dict().items() if "pooler" not in k.split(".")}
     try:
         network.load_state_dict(tensors)
     except RuntimeError as e:
-        raise BadInput(f"{loaded.folder.name} is another network ({_first_line(e)}).") from None
-    return loaded.folder.identity
+        raise BadInput(f"{folder.name} is another network ({_first_line(e)}).") from None
+    return folder.identity
 
 
 def _check_kind(model: nn.Module, kind: str, name: str) -> None:
@@ -327,13 +307,13 @@ def read_preprocessing(folder: ModelFolder, config, resolution: int | None = Non
     resolution: in place of the file's; the size before a crop changes with it.
     Raises: BadInput for images that are not square, or values that are not supported.
     """
-    settings = _preprocessor(folder)
+    file, shared = folder.path / "preprocessor_config.json", folder.path / "processor_config.json"
+    settings = read_settings(file) if file.exists() else None
+    if settings is None and shared.exists():
+        settings = read_settings(shared).get("image_processor")
     if settings is None:
-        warnings.warn(
-            f"{folder.name} holds no preprocessor_config.json: images are scaled with ImageNet's mean and deviation. "
-            "Copy the file into the folder if the model was trained otherwise.",
-            stacklevel=3,
-        )
+        fault = f"{folder.name} holds no preprocessor_config.json: images are scaled with ImageNet's mean and deviation"
+        warnings.warn(f"{fault}. Copy the file into the folder if the model was trained otherwise.", stacklevel=3)
         settings = {"image_mean": _MEAN, "image_std": _STD}
     cropped = settings.get("do_center_crop", "crop_size" in settings)
     size = settings.get("size") or getattr(config, "image_size", None) or _USUAL
@@ -345,9 +325,8 @@ def read_preprocessing(folder: ModelFolder, config, resolution: int | None = Non
         if settings.get("rescale_offset") or len(mean) != 3 or len(std) != 3:
             raise ValueError(f"rescale_offset, or {len(mean)} channels, not 3")
         factor = 255 * float(settings.get("rescale_factor", 1 / 255)) if settings.get("do_rescale", True) else 255.0
-        bgr = bool(settings.get("do_flip_channel_order", False))
-        scaling = Scaling(resolution, tuple(map(float, mean)), tuple(map(float, std)), factor, bgr)
-        return scaling, _fit(settings, cropped, resolution)
+        mean, std, bgr = tuple(map(float, mean)), tuple(map(float, std)), settings.get("do_flip_channel_order", False)
+        return Scaling(resolution, mean, std, factor, bool(bgr)), _fit(settings, cropped, resolution)
     except (TypeError, ValueError, KeyError) as e:
         raise BadInput(f"{folder.name}: preprocessor_config.json asks for what is not supported here ({e}).") from None
 
@@ -357,8 +336,7 @@ def _fit(settings: dict, cropped: bool, resolution: int) -> Fit | None:
     size, resample = settings.get("size") or resolution, settings.get("resample", _BICUBIC)
     if resample not in range(6):
         raise ValueError(f"the filter {resample!r}")
-    own = edge = _edge(size)
-    keeps_ratio = False
+    own, edge, keeps_ratio = _edge(size), _edge(size), False
     if cropped:
         own = _edge(settings.get("crop_size") or size)
         keeps_ratio = "shortest_edge" in size if isinstance(size, dict) else not kind.startswith("DeiT")
@@ -366,13 +344,6 @@ def _fit(settings: dict, cropped: bool, resolution: int) -> Fit | None:
         edge, keeps_ratio = int(edge / (settings.get("crop_pct") or 224 / 256)), True
     fit = Fit(edge if own == resolution else round(edge * resolution / own), keeps_ratio, resample)
     return None if fit == Fit(resolution, keeps_ratio=False) else fit
-
-
-def _preprocessor(folder: ModelFolder) -> dict | None:
-    alone, shared = folder.path / "preprocessor_config.json", folder.path / "processor_config.json"
-    if alone.exists():
-        return read_settings(alone)
-    return read_settings(shared).get("image_processor") if shared.exists() else None
 
 
 def _edge(size) -> int:
@@ -418,8 +389,7 @@ def find_layout(model: nn.Module, resolution: int, name: str) -> Layout:
         with torch.no_grad():
             states = model(pixel_values=torch.zeros(1, 3, resolution, resolution, device=device)).last_hidden_state
     except Exception as e:  # whatever a model of another library raises
-        reason = " ".join(str(e).split())[:120]
-        raise BadInput(f"{name} cannot read images of {resolution}×{resolution} ({reason}).") from e
+        raise BadInput(f"{name} cannot read images of {resolution}×{resolution} ({_first_line(e)}).") from e
     if states.ndim == 4:
         return Layout(states.shape[2] * states.shape[3], states.shape[1], None)
     tokens, width = states.shape[1:]
@@ -434,7 +404,7 @@ def find_layout(model: nn.Module, resolution: int, name: str) -> Layout:
     return Layout(tokens - before, width, before)
 
 
-class PretrainedGrid:
+class PretrainedGrid(Frozen):
     """Frozen extractor (cache.Extractor): the last states of a pretrained vision model for each cell of an image.
 
     It reads every vision model of transformers whose last states are a map or a square of tokens: ResNet, RegNet,
@@ -453,31 +423,25 @@ class PretrainedGrid:
     batch = 32
 
     def __init__(self, source: Source, resolution: int | None = None, device: torch.device | str | None = None):
-        loaded = load_pretrained(source, "image")
-        self.scaling, self.fit = read_preprocessing(loaded.folder, loaded.config, resolution)
+        self.net, self.folder = load_pretrained(source, "image")
+        self.scaling, self.fit = read_preprocessing(self.folder, self.net.config, resolution)
         self.resolution = self.scaling.resolution
-        self.folder, self.net = loaded.folder, loaded.model.requires_grad_(False)
         self.to(device)
-        self.layout = find_layout(self.net, self.resolution, loaded.folder.name)
+        self.layout = find_layout(self.net, self.resolution, self.folder.name)
         self.shape = (self.layout.cells, self.layout.width)
         recipe = fingerprint.content_hash([asdict(self.scaling), self.fit and asdict(self.fit)])
-        self.identity = f"pretrained-1-cells-{recipe}-{loaded.folder.identity}"
-
-    def to(self, device: torch.device | str | None) -> None:
-        """Compute on another device from now on; None for where the model is."""
-        self.net = self.net.to(device)
-        own = next(self.net.parameters()).device
-        self._mean, self._std = (v.to(own) for v in self.scaling.tensors())
+        self.identity = f"pretrained-1-cells-{recipe}-{self.folder.identity}"
 
     def __call__(self, pixels: UInt8[np.ndarray, "n h w 3"]) -> Float[np.ndarray, "n l e"]:
         """Describe images. Raises: BadInput unless they have the extractor's resolution."""
         with torch.inference_mode():
-            x = channels_first(pixels, self.resolution, self._mean.device).float() / 255
-            return by_few(self._cells, x).cpu().numpy().astype(self.dtype)
+            scales = [numbers.to(self.device) for numbers in self.scaling.tensors()]
 
-    def _cells(self, x: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n l e"]:
-        states = self.net(pixel_values=self.scaling.apply(x, self._mean, self._std)).last_hidden_state
-        return self.layout.cells_of(states)
+            def cells(x: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n l e"]:
+                return self.layout.cells_of(self.net(pixel_values=self.scaling.apply(x, *scales)).last_hidden_state)
+
+            x = channels_first(pixels, self.resolution, self.device).float() / 255
+            return by_few(cells, x).cpu().numpy().astype(self.dtype)
 
 
 def describe_vision(source: Source) -> str:
@@ -550,7 +514,7 @@ class WordPieces:
         ids = np.full((len(texts), lengths.max(initial=1)), self.pad, np.int64)
         mask = np.arange(ids.shape[1]) < lengths[:, None]
         ids[mask] = [i for e in encoded for i in e.ids]
-        if ids.size and ids.max() >= self.rows:
+        if ids.max(initial=0) >= self.rows:
             raise BadInput(f"word piece {ids.max()} of {self.rows}: tokenizer and weights are of two models.")
         return Tokens(torch.from_numpy(ids), torch.from_numpy(mask)), sum(bool(e.overflowing) for e in encoded)
 
@@ -592,8 +556,8 @@ def _load(folder: ModelFolder):
                 tokenizer = library().PreTrainedTokenizerFast.from_pretrained(folder.path, **LOCAL)
         tokenizer.backend_tokenizer  # noqa: B018  of a tokenizer in Python alone it is not there
     except Exception as e:  # whatever transformers raises
-        reason = " ".join(str(e).split())[:120]
-        raise BadInput(f"{folder.name}: its tokenizer cannot be read ({reason}). It needs a tokenizer.json.") from e
+        fault = f"{folder.name}: its tokenizer cannot be read ({_first_line(e)})"
+        raise BadInput(f"{fault}. It needs a tokenizer.json.") from e
     return tokenizer
 
 
@@ -603,7 +567,7 @@ def _load(folder: ModelFolder):
 _TOKENS = 4096  # of one batch, padding included
 
 
-class PretrainedStates:
+class PretrainedStates(Frozen):
     """Frozen text model: captions → the last state of each word piece, special ones included, "l e" in half precision.
 
     Captions of similar length are read together, about 4,096 word pieces at a time, so that little padding is computed.
@@ -615,17 +579,11 @@ class PretrainedStates:
     """
 
     def __init__(self, source: Source, max_length: int = 64, device: torch.device | str | None = None):
-        loaded = load_pretrained(source, "text")
-        self.pieces = word_pieces(loaded.folder, max_length)
-        self.folder, self.net = loaded.folder, loaded.model.requires_grad_(False)
+        self.net, self.folder = load_pretrained(source, "text")
+        self.pieces = word_pieces(self.folder, max_length)
         self.to(device)
-        self.width = loaded.config.hidden_size
-        self.identity = f"states-1-{self.pieces.identity}-{loaded.folder.identity}"
-
-    def to(self, device: torch.device | str | None) -> None:
-        """Compute on another device from now on; None for where the model is."""
-        self.net = self.net.to(device)
-        self.device = next(self.net.parameters()).device
+        self.width = self.net.config.hidden_size
+        self.identity = f"states-1-{self.pieces.identity}-{self.folder.identity}"
 
     def __call__(self, texts: Sequence[str], progress: Callable | None = None) -> list[Float[np.ndarray, "l e"]]:
         """States of each caption. progress: wraps the batches. Raises: BadInput for states beyond half precision."""
@@ -651,12 +609,11 @@ def bucket_by_length(lengths: np.ndarray, budget: int) -> list[np.ndarray]:
     [array([2, 0]), array([1])]
     """
     order = np.argsort(lengths, kind="stable")
-    batches, start = [], 0
-    for end in range(1, len(order) + 1):
-        if end == len(order) or (end - start + 1) * lengths[order[end]] > budget:
-            batches.append(order[start:end])
-            start = end
-    return batches
+    starts = [0] if len(order) else []
+    for n, row in enumerate(order):
+        if (n - starts[-1] + 1) * lengths[row] > budget and n > starts[-1]:
+            starts.append(n)
+    return [order[start:end] for start, end in pairwise([*starts, len(order)])]
 
 
 def describe_text(source: Source) -> str:
@@ -665,8 +622,8 @@ def describe_text(source: Source) -> str:
     A model that reads from left to right (CLIP's text tower, GPT) is summarised by its last piece, the only one that
     has seen the whole caption. Others name no summary.
     """
-    kind, summary = type(tower_config(find_pretrained(source), "text")), {}
+    kind, told = type(tower_config(find_pretrained(source), "text")), {"architecture": architecture(source, "text")}
     decodes = kind in library().MODEL_FOR_CAUSAL_LM_MAPPING and kind not in library().MODEL_FOR_MASKED_LM_MAPPING
     if kind.model_type == "clip_text_model" or (decodes and kind.model_type != "bert-generation"):
-        summary = {"summary": "last"}
-    return json.dumps({"architecture": architecture(source, "text"), **summary}, sort_keys=True)
+        told["summary"] = "last"
+    return json.dumps(told, sort_keys=True)

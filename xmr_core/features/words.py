@@ -4,7 +4,7 @@ import io
 import json
 import pickle
 import re
-from collections import Counter, defaultdict
+from collections import Counter, UserDict, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -117,35 +117,30 @@ class Vocabulary:
         for n, text in enumerate(texts):
             if not (words := split(text)):
                 raise BadInput(f"caption {n} is empty: {text!r} holds no word. Drop it or give it text.")
-            rows.append([1, *(self._number(word, nearest) for word in words), 2])
+            known = [word if word in self.numbers else (nearest or {}).get(word, UNKNOWN) for word in words]
+            rows.append([1, *(self.numbers.get(word, 3) for word in known), 2])
         lengths = np.array([len(row) for row in rows], np.int64)
         mask = np.arange(lengths.max(initial=0))[None, :] < lengths[:, None]
         ids = np.zeros(mask.shape, np.int64)
         ids[mask] = [number for row in rows for number in row]
         return Tokens(torch.from_numpy(ids), torch.from_numpy(mask))
 
-    def _number(self, word: str, nearest: Mapping[str, str] | None) -> int:
-        number = self.numbers.get(word, 3)
-        return self.numbers.get(nearest.get(word, UNKNOWN), 3) if number == 3 and nearest is not None else number
-
     def to_json(self) -> str:
         """The authors' JSON: word2idx, idx2word (keys are strings), idx (the number of words); and our tokeniser."""
-        idx2word = {str(n): word for n, word in enumerate(self.words)}
-        size = {"idx": len(self.words), "tokeniser": self.tokeniser}
-        return json.dumps({"word2idx": self.numbers, "idx2word": idx2word, **size})
+        tables = {"word2idx": self.numbers, "idx2word": {str(n): word for n, word in enumerate(self.words)}}
+        return json.dumps({**tables, "idx": len(self.words), "tokeniser": self.tokeniser})
 
     @classmethod
     def from_json(cls, text: str, tokeniser: str = "words") -> "Vocabulary":
         """Read such JSON. tokeniser: the rule where the file names none. Raises: DamagedFile for another layout."""
         try:
             content = json.loads(text)
-            words = content["idx2word"]
+            words, tokeniser = content["idx2word"], content.get("tokeniser", tokeniser)
             ordered = tuple(words[str(n)] for n in range(len(words)))
-            numbers, tokeniser = {word: n for n, word in enumerate(ordered)}, content.get("tokeniser", tokeniser)
-            if not all(isinstance(text, str) for text in (tokeniser, *ordered)):
-                raise TypeError("its words, and the name of its tokeniser, must be text")
-            if len(numbers) != len(ordered) or content.get("word2idx", numbers) != numbers:
-                raise ValueError("its word2idx and idx2word give different numbers to a word, or one number twice")
+            numbers = {word: n for n, word in enumerate(ordered)}
+            are_texts = all(isinstance(text, str) for text in (tokeniser, *ordered))
+            if not are_texts or len(numbers) != len(ordered) or content.get("word2idx", numbers) != numbers:
+                raise ValueError("each word needs one number, the same in word2idx and idx2word")
         except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as e:
             raise DamagedFile(f"not a vocabulary file (word2idx, idx2word, idx): {str(e)[:200]}.") from None
         return cls(ordered, tokeniser)
@@ -191,9 +186,9 @@ class _InertUnpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str):
         if name == "Vocabulary":
             return _Inert
-        if (module, name) in (("copy_reg", "_reconstructor"), ("copyreg", "_reconstructor")):
+        if module in ("copy_reg", "copyreg") and name == "_reconstructor":
             return lambda cls, base, state: _Inert()  # protocols 0 and 1 of old Python objects
-        if (module, name) in (("__builtin__", "object"), ("builtins", "object")):
+        if module in ("__builtin__", "builtins") and name == "object":
             return object
         raise BadInput(f"the vocabulary file uses {module}.{name}, which is no part of a vocabulary. It is refused.")
 
@@ -273,8 +268,7 @@ def load_word_vectors(
     covered = np.isin(np.arange(len(words)), list(read))
     vectors = np.zeros((len(words), len(next(iter(read.values())))), np.float32)
     vectors[list(read)] = np.stack(list(read.values()))
-    random = np.random.default_rng(0).normal(0, vectors[covered].std(), (int((~covered).sum()), vectors.shape[1]))
-    vectors[~covered] = random
+    vectors[~covered] = np.random.default_rng(0).normal(0, vectors[covered].std(), vectors[~covered].shape)
     return vectors, covered
 
 
@@ -285,7 +279,7 @@ LEAST = 0.7  # cosine of two vectors below which a word stays unknown
 _TOGETHER = 2048  # words compared at a time
 
 
-class NearestWords(Mapping[str, str]):
+class NearestWords(UserDict):
     """word → the training word that it is read as. Computed at first use, from a file of word vectors.
 
     A word that the file knows and the vocabulary does not is read as argmax_w cos(v, v_w) over the words w of the
@@ -302,17 +296,8 @@ class NearestWords(Mapping[str, str]):
     def __init__(self, vectors: Path, vocabulary: Vocabulary):
         self._vectors, self._vocabulary = vectors, vocabulary
 
-    def __getitem__(self, word: str) -> str:
-        return self._nearest[word]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._nearest)
-
-    def __len__(self) -> int:
-        return len(self._nearest)
-
     @cached_property
-    def _nearest(self) -> dict[str, str]:
+    def data(self) -> dict[str, str]:
         key = fingerprint.content_hash([fingerprint.file_hash(self._vectors), self._vocabulary.hash, LEAST])
         place = paths.root() / "cache" / f"nearest-words-{key}.json"
         with suppress(XmrError, KeyError):  # none yet, or a damaged one
@@ -323,7 +308,9 @@ class NearestWords(Mapping[str, str]):
         return nearest
 
     def _computed(self) -> dict[str, str]:
-        words, vectors = _read(self._vectors)
+        _, words, rows = zip(*word_vector_lines(self._vectors), strict=True)
+        vectors = np.stack([np.fromstring(values, np.float32, sep=" ") for values in rows])
+        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True).clip(1e-12)
         trained = np.array([word in self._vocabulary.numbers and word != UNKNOWN for word in words], bool)
         rows, ours = np.flatnonzero(~trained), np.flatnonzero(trained)
         out: dict[str, str] = {}
@@ -336,22 +323,9 @@ class NearestWords(Mapping[str, str]):
         return out
 
 
-def write_nearest(nearest: Mapping[str, str], path: Path) -> None:
-    """Write such words as JSON. Raises: CannotWrite."""
-    files.write_atomic(path, json.dumps(dict(nearest), ensure_ascii=False))
-
-
 def read_nearest(path: Path) -> dict[str, str]:
-    """What `write_nearest` wrote. Raises: BadInput for a missing file; DamagedFile for another content."""
+    """Such words as a saved model has them. Raises: BadInput for a missing file; DamagedFile for another content."""
     content = files.read_json(files.existing(path, "nearest words"))
     if not isinstance(content, dict) or not all(isinstance(word, str) for word in content.values()):
         raise DamagedFile(f"{path} holds no words. Copy the folder again.")
     return content
-
-
-def _read(path: Path) -> tuple[tuple[str, ...], np.ndarray]:
-    """(words, unit vectors) of a text file of word vectors."""
-    pairs = ((word, np.fromstring(values, np.float32, sep=" ")) for _, word, values in word_vector_lines(path))
-    words, rows = zip(*pairs, strict=True)
-    vectors = np.stack(rows)
-    return words, vectors / np.linalg.norm(vectors, axis=1, keepdims=True).clip(1e-12)

@@ -6,10 +6,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from xmr_core.base.errors import BadInput, require_choice, require_flag
+from xmr_core.base.errors import BadInput, require_choice, require_flag, require_number
 from xmr_core.base.tensors import as_features, global_of, masked_mean, masked_softmax
 from xmr_core.base.types import EmbeddingSet, Features, GaussianEmbedding
-from xmr_core.heads.pie_net import PIENet
+from xmr_core.heads.slots import PIENet, attention_layers
 
 SECOND = ("pooled", "gru", "global")
 SPREADS = ("per dimension", "isotropic", "none")
@@ -52,8 +52,7 @@ class GaussianHead(nn.Module):
         spread_attention: bool = True,
     ):
         super().__init__()
-        if samples < 1:
-            raise BadInput(f"samples must be at least 1, got {samples}. PCME uses 7.")
+        require_number("samples", samples, low=1, hint="PCME uses 7.")
         require_choice("second", second, SECOND)
         require_choice("spread", spread, SPREADS)
         require_flag("squash", squash)
@@ -69,12 +68,7 @@ class GaussianHead(nn.Module):
         self.mean_attention, self.spread_attention = mean_attention, spread_attention
         if spread != "none":
             if spread_attention:
-                hidden = d_hidden or d_local // 2
-                self.w_1, self.w_2 = nn.Linear(d_local, hidden, bias=False), nn.Linear(hidden, 1, bias=False)
-                self.fc = nn.Linear(d_local, d)
-                for layer in (self.w_1, self.w_2, self.fc):
-                    nn.init.xavier_uniform_(layer.weight)
-                nn.init.zeros_(self.fc.bias)
+                self.w_1, self.w_2, self.fc = attention_layers(d_local, d, 1, d_hidden)
             if second == "gru":
                 self.rnn = nn.GRU(d_local, d // 2, batch_first=True, bidirectional=True)
             else:
@@ -88,9 +82,7 @@ class GaussianHead(nn.Module):
         mean = self.mean(features).x[:, 0]
         if self.spread == "none":
             return GaussianEmbedding(mean, torch.full_like(mean, -torch.inf), mean[:, None])
-        log_std = self.log_std(features)
-        noise = noise_for(mean, self.samples, None if self.training else self.seed)
-        return GaussianEmbedding(mean, log_std, mean[:, None] + log_std.exp()[:, None] * noise)
+        return _sampled(self, mean, self.log_std(features))
 
     def log_std(self, features: Features) -> Float[Tensor, "n d"]:
         """log σ; its mean over dimensions is the log of the geometric mean of σ, PCME's uncertainty of an item."""
@@ -160,6 +152,11 @@ def noise_for(mean: Float[Tensor, "n d"], samples: int, seed: int | None) -> Ten
     return torch.randn(shape, generator=generator, dtype=torch.float32).to(mean)
 
 
+def _sampled(head: nn.Module, mean: Float[Tensor, "n d"], log_std: Float[Tensor, "n d"]) -> GaussianEmbedding:
+    noise = noise_for(mean, head.samples, None if head.training else head.seed)
+    return GaussianEmbedding(mean, log_std, mean[:, None] + log_std.exp()[:, None] * noise)
+
+
 def uncertainty(items: GaussianEmbedding) -> Float[Tensor, " n"]:
     """Geometric mean of σ over dimensions, exp(mean log σ), > 0: how unsure the model is of each item (PCME, §4).
 
@@ -199,18 +196,13 @@ class LinearGaussianHead(nn.Module):
 
     def __init__(self, d: int, out: int, samples: int = 7, seed: int = 0, log_std_start: float = 0.0):
         super().__init__()
-        for name, value in (("out", out), ("samples", samples)):
-            if value < 1:
-                raise BadInput(f"{name} must be at least 1, got {value}.")
+        require_number("out", out, low=1)
+        require_number("samples", samples, low=1)
         self.mean, self.spread = nn.Linear(d, out), nn.Linear(d, out)
         self.samples, self.seed, self.log_std_start = samples, seed, log_std_start
 
     def forward(
         self, features: Features | Tensor, mask: Tensor | None = None, global_feat: Tensor | None = None
     ) -> GaussianEmbedding:
-        g = global_of(
-            as_features(features, mask, global_feat), "a distribution in few dimensions reads the global feature"
-        )
-        mean, log_std = self.mean(g), self.spread(g) + self.log_std_start
-        noise = noise_for(mean, self.samples, None if self.training else self.seed)
-        return GaussianEmbedding(mean, log_std, mean[:, None] + log_std.exp()[:, None] * noise)
+        g = global_of(as_features(features, mask, global_feat), "this distribution reads the global feature")
+        return _sampled(self, self.mean(g), self.spread(g) + self.log_std_start)

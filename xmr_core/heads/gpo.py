@@ -3,7 +3,7 @@ poolings."""
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
@@ -12,7 +12,30 @@ from xmr_core.base.tensors import as_features, masked_softmax
 from xmr_core.base.types import Embedding, Features, GaussianEmbedding
 
 
-class GPOHead(nn.Module):
+class PoolingHead(nn.Module):
+    """Widths joined where they differ, pool(x "n l d" with zeros on padding, mask "n l") → "n d" of a subclass, and a
+    division by the L2 norm unless normalise=False: local_feats "n l d_local" → Embedding "n d", blind to padding."""
+
+    def __init__(self, d_local: int, d: int, normalise: bool = True):
+        super().__init__()
+        self.join = nn.Linear(d_local, d) if d_local != d else nn.Identity()
+        self.d_local, self.normalise = d_local, normalise
+
+    def forward(self, features: Features | Tensor, mask: Tensor | None = None) -> Embedding:
+        pooled = self.pool(*self.joined(features, mask))
+        return Embedding(F.normalize(pooled, dim=-1) if self.normalise else pooled)
+
+    def joined(
+        self, features: Features | Tensor, mask: Tensor | None = None
+    ) -> tuple[Float[Tensor, "n l d"], Bool[Tensor, "n l"]]:
+        """x and mask of `pool`; zeros before the layer too, because NaN there times a gradient of 0 would be NaN."""
+        features = as_features(features, mask, width=self.d_local)
+        mask = features.mask[..., None]
+        x = self.join(torch.where(mask, features.local_feats, 0.0))
+        return torch.where(mask, x, 0.0), features.mask
+
+
+class GPOHead(PoolingHead):
     """x = l2(Σ_k θ_k F_(k)), F_(k) the k-th largest value of each channel.
 
     θ = softmax over k < length of w · h_k / temperature;   h = mean of both directions of a bi-GRU over the codes p_0 …
@@ -33,20 +56,16 @@ class GPOHead(nn.Module):
     def __init__(
         self, d_local: int, d: int, d_pe: int = 32, d_hidden: int = 32, temperature: float = 0.1, normalise: bool = True
     ):
-        super().__init__()
+        super().__init__(d_local, d, normalise)
         if d_pe % 2:
             raise BadInput(f"the width of the position code must be even, got {d_pe}.")
         require_number("temperature", temperature, above=0, hint="VSE∞ uses 0.1.")
-        self.join = nn.Linear(d_local, d) if d_local != d else nn.Identity()
-        self.d_local, self.d_pe, self.temperature, self.normalise = d_local, d_pe, temperature, normalise
+        self.d_pe, self.temperature = d_pe, temperature
         self.gru = nn.GRU(d_pe, d_hidden, batch_first=True, bidirectional=True)
         self.linear = nn.Linear(d_hidden, 1, bias=False)
 
-    def forward(self, features: Features | Tensor, mask: Tensor | None = None) -> Embedding:
-        features = as_features(features, mask, width=self.d_local)
-        x = sorted_channels(joined(self.join, features), features.mask)
-        pooled = (self.weights(features.mask)[..., None] * x).sum(1)
-        return Embedding(F.normalize(pooled, dim=-1) if self.normalise else pooled)
+    def pool(self, x: Float[Tensor, "n l d"], mask: Bool[Tensor, "n l"]) -> Float[Tensor, "n d"]:
+        return (self.weights(mask)[..., None] * sorted_channels(x, mask)).sum(1)
 
     def weights(self, mask: Tensor) -> Float[Tensor, "n l"]:
         """θ of each item, by rank; 0 beyond its number of tokens. For visualisation."""
@@ -64,15 +83,6 @@ class GPOHead(nn.Module):
         rate = 10000.0 ** (-torch.arange(0, self.d_pe, 2, device=weight.device, dtype=weight.dtype) / self.d_pe)
         angle = torch.arange(most, device=weight.device, dtype=weight.dtype)[:, None] * rate
         return torch.stack([angle.sin(), angle.cos()], -1).flatten(1)
-
-
-def joined(join: nn.Module, features: Features) -> Float[Tensor, "n l d"]:
-    """Local features through the layer that joins two widths, with zeros for padding: NaN there times a gradient of 0
-    would be NaN.
-    """
-    if isinstance(join, nn.Identity):
-        return features.local_feats
-    return join(torch.where(features.mask[..., None], features.local_feats, 0.0))
 
 
 def sorted_channels(x: Float[Tensor, "n l d"], mask: Tensor) -> Float[Tensor, "n l d"]:
@@ -117,13 +127,10 @@ class GaussianGPOHead(nn.Module):
 
     def forward(self, features: Features | Tensor, mask: Tensor | None = None) -> GaussianEmbedding:
         features = as_features(features, mask, width=self.d_local)
-        spread = features.local_feats if features.spread_feats is None else features.spread_feats
-        mean, log_variance = (
-            pool(linear(torch.where(features.mask[..., None], x, 0.0)), features.mask).x
-            for x, linear, pool in (
-                (features.local_feats, self.mean_linear, self.mean_pool),
-                (spread, self.spread_linear, self.spread_pool),
-            )
-        )
+        mask, spread = features.mask[..., None], features.spread_feats
+        x = torch.where(mask, features.local_feats, 0.0)
+        mean = self.mean_pool(self.mean_linear(x), features.mask).x
+        x = x if spread is None else torch.where(mask, spread, 0.0)
+        log_variance = self.spread_pool(self.spread_linear(x), features.mask).x
         log_variance = log_variance if self.norm is None else self.norm(log_variance)
         return GaussianEmbedding(mean, log_variance / 2)

@@ -1,4 +1,4 @@
-"""DivE's set prediction by slot attention, and the position codes that it adds."""
+"""Heads of sets: PIE-Net, DivE's set prediction by slot attention, and the position codes that it adds."""
 
 import math
 
@@ -7,9 +7,57 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from xmr_core.base.errors import BadInput, require_choice, require_flag
+from xmr_core.base.errors import BadInput, require_choice, require_flag, require_number
 from xmr_core.base.tensors import as_features, global_of, masked_softmax
 from xmr_core.base.types import EmbeddingSet, Features
+
+
+class PIENet(nn.Module):
+    """K elements from K attention maps over the local features.
+
+    A = softmax over valid inputs of W₂ tanh(W₁ X)  ("n l k", no biases)
+    r_k = dropout(sigmoid(W_f Σ_l A_lk X_l + b_f)),   residual = r
+    element k = LN(global + r_k)/‖·‖₂ with one LayerNorm for all k.
+
+    Args: d_local: width of X. d: joint width. slots: K. d_hidden: width inside the attention, ⌊d_local/2⌋ by default.
+    Shapes: local_feats "n l d_local", global_feat "n d" → EmbeddingSet x "n k d", residual "n k d", attention "n k l".
+    Raises: BadInput for K < 1 or features without a global vector or an item without a real element.
+    Source: Song & Soleymani, CVPR 2019 (PVSE); docs/methods/pvse.md.
+
+    >>> import torch
+    >>> PIENet(3, 2, slots=4)(torch.rand(5, 6, 3), global_feat=torch.rand(5, 2)).x.shape
+    torch.Size([5, 4, 2])
+    """
+
+    def __init__(self, d_local: int, d: int, slots: int, d_hidden: int | None = None, dropout: float = 0.0):
+        super().__init__()
+        require_number("slots", slots, low=1)
+        self.w_1, self.w_2, self.fc = attention_layers(d_local, d, slots, d_hidden)
+        self.layer_norm = nn.LayerNorm(d)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(
+        self, features: Features | Tensor, mask: Tensor | None = None, global_feat: Tensor | None = None
+    ) -> EmbeddingSet:
+        features = as_features(features, mask, global_feat, self.fc.in_features)
+        added = global_of(features, "PIE-Net adds the global feature")
+        x = torch.where(features.mask[..., None], features.local_feats, 0.0)  # a weight of 0 does not silence a NaN
+        # n k l
+        attention = masked_softmax(self.w_2(self.w_1(x).tanh()), features.mask[..., None], dim=1).transpose(1, 2)
+        residual = self.dropout(self.fc(attention @ x).sigmoid())
+        elements = F.normalize(self.layer_norm(added.unsqueeze(1) + residual), dim=-1)
+        mask = torch.ones(elements.shape[:2], dtype=torch.bool, device=x.device)
+        return EmbeddingSet(elements, mask, residual=residual, attention=attention)
+
+
+def attention_layers(d_local: int, d: int, slots: int, d_hidden: int | None) -> tuple[nn.Linear, nn.Linear, nn.Linear]:
+    """W₁, W₂ and W_f of PIE-Net, uniform after Xavier."""
+    hidden = d_hidden or d_local // 2
+    layers = nn.Linear(d_local, hidden, bias=False), nn.Linear(hidden, slots, bias=False), nn.Linear(d_local, d)
+    for layer in layers:
+        nn.init.xavier_uniform_(layer.weight)
+    nn.init.zeros_(layers[2].bias)
+    return layers
 
 
 def sine_1d(
@@ -71,7 +119,7 @@ class SlotBlock(nn.Module):
     def __init__(self, d_local: int, d: int, inner: int, ff_mult: int, update: str):
         super().__init__()
         _add_layers(self, d_local, d, inner, ff_mult)
-        self.cell = _cell(d, update)
+        self.cell = nn.GRUCell(d, d) if update == "gru" else None
 
 
 class SlotHead(nn.Module):
@@ -124,8 +172,7 @@ class SlotHead(nn.Module):
     ):
         super().__init__()
         for name, value in (("slots", slots), ("iterations", iterations), ("heads", heads), ("head_width", head_width)):
-            if value < 1:
-                raise BadInput(f"{name} must be at least 1, got {value}.")
+            require_number(name, value, low=1)
         require_flag("use_global", use_global)
         require_flag("weight_sharing", weight_sharing)
         choices = dict(positions=positions, padding=padding, softmax_over=softmax_over, query=query, update=update)
@@ -149,7 +196,7 @@ class SlotHead(nn.Module):
         self.norm_last = nn.LayerNorm(d)
         self.norm_global = nn.LayerNorm(d) if use_global else None
         if weight_sharing:
-            self.cell = _cell(d, update)
+            self.cell = nn.GRUCell(d, d) if update == "gru" else None
         self.dropout = nn.Dropout(dropout)
 
     def forward(
@@ -235,7 +282,3 @@ def _add_layers(to: nn.Module, d_local: int, d: int, inner: int, ff_mult: int) -
     to.to_out = nn.Linear(inner, d)
     to.norm_ff = nn.LayerNorm(d)
     to.ff_in, to.ff_out = nn.Linear(d, ff_mult * d), nn.Linear(ff_mult * d, d)
-
-
-def _cell(d: int, update: str) -> nn.GRUCell | None:
-    return nn.GRUCell(d, d) if update == "gru" else None

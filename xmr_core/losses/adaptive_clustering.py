@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from xmr_core.base.errors import BadInput, require_choice, require_flag, require_number
-from xmr_core.losses.checks import check_scores
+from xmr_core.losses.scores import check_scores
 
 FORMS = ("official", "paper")
 MODES = ("adaptive", "constant", "random")
@@ -66,10 +66,11 @@ class AdaptiveClustering(nn.Module):
         scores, match = check_scores(scores, match, soft="Positives and negatives are counted here.")
         if not match.any(1).all() or not match.any(0).all() or match.all(1).any() or match.all(0).any():
             raise BadInput("every image and caption needs a matching and a non-matching partner.")
-        chosen = (self.how_many(scores.T, match.T), self.how_many(scores, match))
+        ways = ((scores.T, match.T), (scores, match))
+        chosen = tuple(self.how_many(*way) for way in ways)
         if self.training:
             self.history.append(chosen)
-        total = self._one_way(scores.T, match.T, chosen[0]) + self._one_way(scores, match, chosen[1])
+        total = sum(self._one_way(*way, k) for way, k in zip(ways, chosen, strict=True))
         return total / 2 if self.form == "official" else total
 
     @torch.no_grad()
@@ -85,10 +86,11 @@ class AdaptiveClustering(nn.Module):
         return min(max(k, 1), b - 1)
 
     def _by_state(self, scores: Tensor, match: Tensor, b: int) -> int:
+        state = self.alignment(scores, match)
         if self.form == "official":
-            state = self.alignment(scores, match) + self.uniformity(scores, match)
+            state = state + self.uniformity(scores, match)
         else:
-            state = self.alignment(scores, match) + float(scores.logsumexp((0, 1))) - math.log(scores.numel())
+            state = state + float(scores.logsumexp((0, 1))) - math.log(scores.numel())
         if not abs(state) < _LARGEST_STATE:  # also NaN: all negatives, and the training loop names the loss
             return b
         if self.form == "official":

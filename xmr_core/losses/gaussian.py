@@ -11,7 +11,7 @@ from torch import Tensor
 from xmr_core.base.errors import BadInput, require_choice, require_number
 from xmr_core.base.tensors import as_gaussians, samples_of
 from xmr_core.base.types import GaussianEmbedding
-from xmr_core.losses.checks import check_scores
+from xmr_core.losses.scores import check_scores
 
 REDUCTIONS = ("sum", "mean")
 
@@ -118,9 +118,8 @@ def kl_to_normal(images: GaussianEmbedding, captions: GaussianEmbedding, form: s
     total = 0.0
     for items, what in ((images, "image"), (captions, "caption")):
         items = as_gaussians(items, what)
-        mean, s = (
-            (samples_of(items, what).mean(1), items.log_std) if form == "official" else (items.mean, 2 * items.log_std)
-        )
+        mean = samples_of(items, what).mean(1) if form == "official" else items.mean
+        s = items.log_std if form == "official" else 2 * items.log_std
         total = total + (mean.square() + s.exp() - 1 - s).sum() / 2
     return total
 
@@ -148,11 +147,9 @@ def mean_kl_to_normal(
         log_variance = 2 * items.log_std
         value = (items.mean.square() + log_variance.exp() - 1 - log_variance).mean() / 2
         if value > most:
-            warnings.warn(
-                f"the divergence of the {what}s is {float(value):.3g} and is left out of this step.", stacklevel=2
-            )
-            continue
-        total = total + value
+            warnings.warn(f"the divergence of the {what}s is {float(value):.3g} and is left out.", stacklevel=2)
+        else:
+            total = total + value
     return torch.as_tensor(total, device=images.mean.device)
 
 

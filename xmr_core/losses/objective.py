@@ -13,8 +13,8 @@ class Objective(nn.Module):
     """total = score_loss(scores, match) + Σ weight · regulariser(images, captions).
 
     Args: score_loss: function or module of (scores, match). regularisers: name → (weight, function of the two
-        representations). One that is about the elements of sets (losses.checks.of_sets: diversity, MMD) is left out
-        where an item is one vector, which has nothing to keep apart.
+        representations). One that is about the elements of sets (losses.regularisers.of_sets: diversity, MMD) is left
+        out where an item is one vector, which has nothing to keep apart.
         warmup_loss: replaces score_loss while epoch < warmup_epochs: all negatives before the hardest keeps an
         untrained model from collapsing.
     Raises: BadInput for negative weights, regularisers of another form or named 'score', warm-up epochs without a
@@ -23,7 +23,7 @@ class Objective(nn.Module):
 
     >>> import torch
     >>> from xmr_core.base.types import Embedding
-    >>> from xmr_core.losses.triplet import hinge_triplet
+    >>> from xmr_core.losses.scores import hinge_triplet
     >>> items = Embedding(torch.eye(2))
     >>> Objective(hinge_triplet)(torch.eye(2), torch.eye(2, dtype=torch.bool), items, items)
     (tensor(0.), {'score': tensor(0.)})

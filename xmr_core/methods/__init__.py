@@ -2,10 +2,10 @@
 
 from xmr_core.methods.common import Inputs, MatchedOptions, matched_encoders, matched_objective
 from xmr_core.methods.method import Method
-from xmr_core.methods.model_file import load_method
-from xmr_core.methods.options import Options, option
+from xmr_core.methods.checkpoint import load_method
+from xmr_core.methods.registry import Options, option
 from xmr_core.methods.registry import build, method_spec, methods, papers, register
-from xmr_core.methods.spec import MethodSpec
+from xmr_core.methods.registry import MethodSpec
 
 __all__ = [
     "Inputs", "MatchedOptions", "Method", "MethodSpec", "Options", "build", "load_method", "matched_encoders",

@@ -1,16 +1,12 @@
 """CHAN: every word takes its best region and nothing else. Mathematics: docs/methods/chan.md."""
 
 from dataclasses import dataclass
-from functools import partial
 
 from xmr_core.encoders.image import LinearRegions, SelfAttentionRegions
 from xmr_core.heads.tokens import TokenHead
-from xmr_core.losses.objective import Objective
-from xmr_core.losses.triplet import hinge_triplet
-from xmr_core.methods.common import VSE_DROPS, Inputs, MatchedOptions, gru, matched_encoders, matched_objective
-from xmr_core.methods.method import Method
-from xmr_core.methods.options import option
-from xmr_core.methods.spec import MethodSpec
+from xmr_core.methods.common import VSE_DROPS, MatchedOptions, gru, hinge, matched_encoders, matched_objective
+from xmr_core.methods.method import Inputs, Method
+from xmr_core.methods.registry import MethodSpec, option
 from xmr_core.similarities.chan import CODINGS, POOLINGS, Chan
 
 
@@ -52,8 +48,7 @@ def published(inputs: Inputs, o: CHANOptions) -> Method:
     """
     image = (SelfAttentionRegions if o.self_attention else LinearRegions)(inputs.image_width, o.d)
     text = gru(inputs, o.d, summary="average", local="states", dropout=0.0)
-    hinge = partial(hinge_triplet, margin=o.margin, reduction="sum")
-    loss = Objective(hinge, warmup_loss=partial(hinge, mining="all"), warmup_epochs=o.warmup_epochs)
+    loss = hinge(o.margin, warmup_epochs=o.warmup_epochs)
     return Method("chan", image, text, TokenHead(o.d, o.d), TokenHead(text.local_width, o.d), _similarity(o), loss)
 
 

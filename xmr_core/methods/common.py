@@ -11,47 +11,14 @@ from xmr_core.base.types import EmbeddingSet
 from xmr_core.encoders.image import GridEncoder, SmallCNN
 from xmr_core.encoders.pretrained import StatesEncoder, TextBackbone, VisionBackbone
 from xmr_core.encoders.text import GRUEncoder
-from xmr_core.heads.pie_net import PIENet
-from xmr_core.heads.slots import SlotHead
-from xmr_core.losses.checks import of_sets
-from xmr_core.losses.infonce import InfoNCE, PairwiseSigmoid
 from xmr_core.losses.objective import Objective
-from xmr_core.losses.triplet import hinge_triplet
-from xmr_core.methods.options import Options, option
-from xmr_core.similarities.base import Similarity
-from xmr_core.similarities.sets import Chamfer, MatchProbability, MaxPairwise, SmoothChamfer
+from xmr_core.losses.regularisers import of_sets
+from xmr_core.losses.scores import InfoNCE, PairwiseSigmoid, hinge_triplet
+from xmr_core.methods.method import Inputs
+from xmr_core.methods.registry import Options, option
 
 OBJECTIVES = ("infonce", "siglip", "triplet")
-SET_SIMILARITIES = ("smooth_chamfer", "chamfer", "mil", "mp")
 VSE_DROPS = {"cell_drop": 0.2, "word_drop": 0.2, "word_rule": "vse"}  # of VSE∞ and those that came after it
-SET_HEADS = ("slots", "transformer", "pie-net")
-
-
-@dataclass(frozen=True)
-class Inputs:
-    """What the corpus and its features give a method: the sizes of its inputs.
-
-    >>> Inputs(image_width=8, cells=4, vocabulary=20).word_dim
-    64
-
-    image_width: width of frozen local features, 0 for raw pixels. global_width: width of a frozen global feature beside
-    them, 0 for none. cells: local features per image. resolution: pixels of an image's side, for raw pixels.
-    vocabulary: number of words. word_vectors: "vocabulary word_dim" or None. ordered_cells: False for detected regions,
-    which have no fixed place. text_width: width of frozen states of a text model, 0 for word numbers.
-    image_network, text_network: configuration (JSON) of a pretrained model that learns here, '' for none.
-    """
-
-    image_width: int
-    cells: int
-    vocabulary: int
-    word_dim: int = 64
-    word_vectors: Tensor | None = None
-    ordered_cells: bool = True
-    resolution: int = 64
-    global_width: int = 0
-    text_width: int = 0
-    image_network: str = ""
-    text_network: str = ""
 
 
 def matched_encoders(inputs: Inputs, d: int, dropout: float, local: str) -> tuple[nn.Module, nn.Module]:
@@ -66,9 +33,8 @@ def matched_encoders(inputs: Inputs, d: int, dropout: float, local: str) -> tupl
     if inputs.image_network:
         image = VisionBackbone(inputs.image_network, d, dropout=dropout)
     elif inputs.image_width:
-        image = GridEncoder(
-            inputs.image_width, d, inputs.cells if inputs.ordered_cells else 0, dropout, inputs.global_width
-        )
+        places = inputs.cells if inputs.ordered_cells else 0
+        image = GridEncoder(inputs.image_width, d, places, dropout, inputs.global_width)
     else:
         image = SmallCNN(d, inputs.resolution, dropout=dropout)
     if inputs.text_network:
@@ -105,49 +71,30 @@ class MatchedOptions(Options):
     dropout: float = option(0.1, "share of features dropped in training", least=0, most=0.99, form="matched")
 
 
-def matched_objective(options: Options, regularisers: dict | None = None) -> Objective:
+def matched_objective(options: Options, regularisers: dict | None = None, mining: str = "hardest") -> Objective:
     """The matched objective: InfoNCE or SigLIP with a learned temperature, or the hinge with all negatives before the
-    hardest. options: with objective and what it reads.
+    hardest. options: with objective and what it reads. mining: of the hinge; others than the hardest need no warm-up.
 
     >>> type(matched_objective(MatchedOptions(objective="triplet")).warmup_loss).__name__
     'partial'
     """
-    if options.objective == "infonce":
-        return Objective(InfoNCE(options.temperature), regularisers)
-    if options.objective == "siglip":
-        return Objective(PairwiseSigmoid(options.temperature), regularisers)
-    hardest = partial(hinge_triplet, margin=options.margin, mining="hardest", reduction="mean")
-    warmup = partial(hinge_triplet, margin=options.margin, mining="all", reduction="mean")
-    return Objective(hardest, regularisers, warmup_loss=warmup, warmup_epochs=options.warmup_epochs)
+    if options.objective == "triplet":
+        epochs = options.warmup_epochs if mining == "hardest" else 0
+        return hinge(options.margin, "mean", mining, epochs, regularisers)
+    loss = {"infonce": InfoNCE, "siglip": PairwiseSigmoid}[options.objective]
+    return Objective(loss(options.temperature), regularisers)
 
 
-def set_similarity(name: str, alpha: float, learned_mp: bool) -> Similarity:
-    """The similarity of sets that an option names: smooth_chamfer, chamfer, mil (nearest pair) or mp (match
-    probability).
-
-    alpha: scale of smooth-Chamfer. learned_mp: whether the scale and shift of the match probability are trained.
-
-    >>> set_similarity("smooth_chamfer", alpha=16, learned_mp=True).options
-    {'alpha': 16.0}
-    """
-    if name == "smooth_chamfer":
-        return SmoothChamfer(alpha)
-    if name == "mp":
-        return MatchProbability(learned=learned_mp)
-    return {"chamfer": Chamfer, "mil": MaxPairwise}[name]()
-
-
-def set_head(name: str, d_local: int, d: int, positions: str, shape: dict) -> nn.Module:
-    """The maker of sets that an option names: slots, transformer (attention over inputs in place of slots) or pie-net.
-
-    d_local, d: width of the local features and of the set's elements. positions: code of positions, as in SlotHead.
-    shape: what SlotHead takes besides; of it, PIE-Net reads slots (how many elements) and dropout.
-    """
-    if name == "pie-net":
-        return PIENet(d_local, d, shape["slots"], dropout=shape["dropout"])
-    return SlotHead(
-        d_local, d, positions=positions, softmax_over={"slots": "slots", "transformer": "inputs"}[name], **shape
-    )
+def hinge(
+    margin: float,
+    reduction: str = "sum",
+    mining: str = "hardest",
+    warmup_epochs: int = 0,
+    regularisers: dict | None = None,
+) -> Objective:
+    """The hinge over mined negatives, after `warmup_epochs` over all of them. Arguments: as hinge_triplet has them."""
+    loss = partial(hinge_triplet, margin=margin, reduction=reduction)
+    return Objective(partial(loss, mining=mining), regularisers, partial(loss, mining="all"), warmup_epochs)
 
 
 @of_sets

@@ -3,28 +3,17 @@
 from dataclasses import dataclass
 from functools import partial
 
+from torch import nn
+
 from xmr_core.encoders.image import RegionEncoder
-from xmr_core.losses.objective import Objective
+from xmr_core.heads.slots import PIENet, SlotHead
 from xmr_core.losses.regularisers import mmd, pairwise_diversity
-from xmr_core.losses.triplet import hinge_triplet
-from xmr_core.methods.common import (
-    SET_HEADS,
-    SET_SIMILARITIES,
-    VSE_DROPS,
-    Inputs,
-    MatchedOptions,
-    gru,
-    matched_encoders,
-    matched_objective,
-    on_both,
-    set_head,
-    set_similarity,
-)
-from xmr_core.methods.method import Method
-from xmr_core.methods.options import option
-from xmr_core.methods.spec import MethodSpec
+from xmr_core.methods.common import VSE_DROPS, MatchedOptions, gru, hinge, matched_encoders, matched_objective, on_both
+from xmr_core.methods.method import Inputs, Method
+from xmr_core.methods.registry import MethodSpec, option
 from xmr_core.similarities.base import Similarity
 from xmr_core.similarities.nested import Nested
+from xmr_core.similarities.sets import Chamfer, MatchProbability, MaxPairwise, SmoothChamfer
 
 
 @dataclass(frozen=True)
@@ -37,8 +26,10 @@ class DivEOptions(MatchedOptions):
     slots: int = option(4, "embeddings per item, K", least=1, most=1024)
     iterations: int = option(4, "rounds of slot attention, T", least=1)
     alpha: float = option(16.0, "scale of smooth-Chamfer; DivE uses 16, and 1 to 64 is the usual range", above=0)
-    similarity: str = option("smooth_chamfer", "the similarity of two sets", choices=SET_SIMILARITIES)
-    head: str = option("slots", "what makes the sets", choices=SET_HEADS)
+    similarity: str = option(
+        "smooth_chamfer", "the similarity of two sets", choices=("smooth_chamfer", "chamfer", "mil", "mp")
+    )
+    head: str = option("slots", "what makes the sets", choices=("slots", "transformer", "pie-net"))
     query: str = option("learned", "where slots start", choices=("learned", "sampled"))
     update: str = option("residual", "how slots change in a round", choices=("residual", "gru"))
     use_global: bool = option(True, "add the global feature to every element")
@@ -57,14 +48,21 @@ def _regularisers(o: DivEOptions) -> dict:
     return {"diversity": (o.diversity, partial(on_both, regulariser=pairwise_diversity)), "mmd": (o.mmd_weight, mmd)}
 
 
-def _slots(o: DivEOptions) -> dict:
-    shape = {"slots": o.slots, "iterations": o.iterations, "heads": 4, "dropout": o.dropout}
-    variants = {"query": o.query, "update": o.update, "use_global": o.use_global, "weight_sharing": o.weight_sharing}
-    return shape | variants
+def _heads(o: DivEOptions, d_captions: int, **shape) -> tuple[nn.Module, nn.Module]:
+    """What makes the sets: slots, a transformer (attention over inputs in place of slots) or PIE-Net."""
+    widths = {"none": o.d, "sine1d": d_captions}  # by the code of positions of each modality
+    if o.head == "pie-net":
+        return tuple(PIENet(width, o.d, o.slots, dropout=o.dropout) for width in widths.values())
+    shape |= {"slots": o.slots, "iterations": o.iterations, "heads": 4, "dropout": o.dropout, "query": o.query}
+    shape |= {"update": o.update, "use_global": o.use_global, "weight_sharing": o.weight_sharing}
+    shape["softmax_over"] = "slots" if o.head == "slots" else "inputs"
+    return tuple(SlotHead(width, o.d, positions=positions, **shape) for positions, width in widths.items())
 
 
 def _similarity(o: DivEOptions, learned_mp: bool) -> Similarity:
-    similarity = set_similarity(o.similarity, o.alpha, learned_mp)
+    learned = partial(MatchProbability, learned=learned_mp)
+    makers = {"smooth_chamfer": partial(SmoothChamfer, o.alpha), "chamfer": Chamfer, "mil": MaxPairwise, "mp": learned}
+    similarity = makers[o.similarity]()
     return Nested.doubling(similarity, o.slots) if o.nested else similarity
 
 
@@ -72,8 +70,7 @@ def matched(inputs: Inputs, o: DivEOptions) -> Method:
     """Slots on the common encoders with correct masks, four heads of d/4 and a feed-forward of 2d, under the common
     objective and the paper's two small regularisers. The matched grid encoder has already added positions."""
     image, text = matched_encoders(inputs, o.d, o.dropout, local=o.text_local)
-    shape = {**_slots(o), "head_width": o.d // 4, "ff_mult": 2}
-    heads = (set_head(o.head, o.d, o.d, "none", shape), set_head(o.head, text.local_width, o.d, "sine1d", shape))
+    heads = _heads(o, text.local_width, head_width=o.d // 4, ff_mult=2)
     return Method("dive", image, text, *heads, _similarity(o, True), matched_objective(o, _regularisers(o)))
 
 
@@ -82,9 +79,8 @@ def published(inputs: Inputs, o: DivEOptions) -> Method:
     mean hinge, and slower slots (docs/differences.md#x-49)."""
     image = RegionEncoder(inputs.image_width, o.d, o.dropout)
     text = gru(inputs, o.d, summary="average", local=o.text_local, dropout=o.dropout)
-    shape = {**_slots(o), "head_width": 512, "padding": "official"}
-    heads = (set_head(o.head, o.d, o.d, "none", shape), set_head(o.head, text.local_width, o.d, "sine1d", shape))
-    loss = Objective(partial(hinge_triplet, margin=o.margin, mining="hardest", reduction="mean"), _regularisers(o))
+    heads = _heads(o, text.local_width, head_width=512, padding="official")
+    loss = hinge(o.margin, "mean", regularisers=_regularisers(o))
     scales = {"image_encoder": o.slot_lr, "image_head": o.slot_lr, "caption_head": o.slot_lr}
     return Method("dive", image, text, *heads, _similarity(o, False), loss, scales)
 

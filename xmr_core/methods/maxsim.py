@@ -3,10 +3,9 @@
 from dataclasses import dataclass
 
 from xmr_core.heads.tokens import TokenHead
-from xmr_core.methods.common import Inputs, MatchedOptions, matched_encoders, matched_objective
-from xmr_core.methods.method import Method
-from xmr_core.methods.options import option
-from xmr_core.methods.spec import MethodSpec
+from xmr_core.methods.common import MatchedOptions, matched_encoders, matched_objective
+from xmr_core.methods.method import Inputs, Method
+from xmr_core.methods.registry import MethodSpec, option
 from xmr_core.similarities.maxsim import QUERIES, SUMS, SumMax
 
 

@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -9,6 +10,33 @@ from torch import Tensor, nn
 from xmr_core.base.errors import BadInput
 from xmr_core.base.types import Batch, Features, Pixels, Representation, Rows, Tokens
 from xmr_core.similarities.base import Similarity, as_similarity
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What the corpus and its features give a method: the sizes of its inputs.
+
+    >>> Inputs(image_width=8, cells=4, vocabulary=20).word_dim
+    64
+
+    image_width: width of frozen local features, 0 for raw pixels. global_width: width of a frozen global feature beside
+    them, 0 for none. cells: local features per image. resolution: pixels of an image's side, for raw pixels.
+    vocabulary: number of words. word_vectors: "vocabulary word_dim" or None. ordered_cells: False for detected regions,
+    which have no fixed place. text_width: width of frozen states of a text model, 0 for word numbers.
+    image_network, text_network: configuration (JSON) of a pretrained model that learns here, '' for none.
+    """
+
+    image_width: int
+    cells: int
+    vocabulary: int
+    word_dim: int = 64
+    word_vectors: Tensor | None = None
+    ordered_cells: bool = True
+    resolution: int = 64
+    global_width: int = 0
+    text_width: int = 0
+    image_network: str = ""
+    text_network: str = ""
 
 
 class Method(nn.Module):
@@ -24,7 +52,7 @@ class Method(nn.Module):
             each; their sum, times the similarity's `scoring_weight`, is the loss.
         objective: (scores, match, images, captions, epoch) → (loss, its terms by name).
         lr_scales: factors on the learning rate by prefix of the parameter's name; the first prefix that fits counts.
-        mix: what changes a batch before it is encoded, in training only (methods.mixing.MixedSamples).
+        mix: what changes a batch before it is encoded, in training only (methods.pcmepp.MixedSamples).
     Raises: BadInput for a part that cannot be called, or an objective that does not take these five.
 
     >>> from xmr_core.methods import Inputs, build
@@ -47,13 +75,13 @@ class Method(nn.Module):
     ):
         super().__init__()
         self.name = self.address = name
-        parts = {"image_encoder": image_encoder, "caption_encoder": caption_encoder}
-        for part, module in {**parts, "image_head": image_head, "caption_head": caption_head}.items():
+        self.image_encoder, self.caption_encoder = image_encoder, caption_encoder
+        self.image_head, self.caption_head = image_head, caption_head
+        for part in ("image_encoder", "caption_encoder", "image_head", "caption_head"):
+            module = getattr(self, part)
             if not callable(module) or isinstance(module, type):
                 raise BadInput(f"{part} of {name} must be a module, got {_shown(module)}.")
         _require_objective(objective, name)
-        self.image_encoder, self.caption_encoder = image_encoder, caption_encoder
-        self.image_head, self.caption_head = image_head, caption_head
         self.similarity = as_similarity(similarity)
         self.objective = objective
         self.lr_scales, self.mix = lr_scales or {}, mix
@@ -103,23 +131,20 @@ class Method(nn.Module):
 
     def _represented(self, made: object, n: int, what: str) -> Representation:
         """What a head made. Raises: BadInput unless it is a representation of n items."""
-        if not isinstance(made, Rows) or len(made) != n:
-            got = f"{len(made)} items" if isinstance(made, Rows) else _shown(made)
-            raise BadInput(
-                f"the {what} of {self.address} must return an Embedding, EmbeddingSet or GaussianEmbedding of {n} "
-                f"items, got {got}; wrap vectors as Embedding(x)."
-            )
-        return made
+        if isinstance(made, Rows) and len(made) == n:
+            return made
+        raise BadInput(
+            f"the {what} of {self.address} must return an Embedding, EmbeddingSet or GaussianEmbedding of {n} items, "
+            f"got {_shown(made)}; wrap vectors as Embedding(x)."
+        )
 
     def _require_loss(self, result: object, trains: bool) -> None:
         """Raise BadInput unless an objective gave (loss, its terms by name), the loss one number with a gradient."""
         if not isinstance(result, tuple | list) or len(result) != 2 or not isinstance(result[1], Mapping):
             raise BadInput(f"the objective of {self.address} must return (loss, terms by name), got {_shown(result)}.")
-        loss = result[0]
-        if not isinstance(loss, Tensor) or loss.ndim:
-            got = f"shape {tuple(loss.shape)}" if isinstance(loss, Tensor) else _shown(loss)
-            raise BadInput(f"the loss of {self.address} must be a tensor with one number, got {got}.")
-        if trains and not loss.requires_grad:
+        if not isinstance(result[0], Tensor) or result[0].ndim:
+            raise BadInput(f"the loss of {self.address} must be a tensor with one number, got {_shown(result[0])}.")
+        if trains and not result[0].requires_grad:
             raise BadInput(f"the loss of {self.address} has no gradient; leave out .detach(), .item() and numpy.")
 
     @property
@@ -155,5 +180,7 @@ def _attached(*representations: Representation) -> bool:
 
 
 def _shown(value: object) -> str:
-    """What was given in place of something else, by the name of its class."""
+    """What was given in place of something else, by its shape or the name of its class."""
+    if isinstance(value, Tensor | Rows):
+        return f"Tensor of shape {tuple(value.shape)}" if isinstance(value, Tensor) else f"{len(value)} items"
     return f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__

@@ -8,10 +8,9 @@ from xmr_core.encoders.image import PooledEncoder
 from xmr_core.heads.gaussian import GaussianHead, LinearGaussianHead
 from xmr_core.losses.gaussian import FORMS, kl_to_normal, soft_contrastive, uniformity
 from xmr_core.losses.objective import Objective
-from xmr_core.methods.common import Inputs, gru, matched_encoders, matched_objective
-from xmr_core.methods.method import Method
-from xmr_core.methods.options import Options, option
-from xmr_core.methods.spec import MethodSpec
+from xmr_core.methods.common import gru, matched_encoders, matched_objective
+from xmr_core.methods.method import Inputs, Method
+from xmr_core.methods.registry import MethodSpec, Options, option
 from xmr_core.similarities.gaussian import MatchLogit
 
 _OBJECTIVES = ("soft_contrastive", "infonce", "siglip")
@@ -61,16 +60,13 @@ def _method(inputs: Inputs, o: PCMEOptions, form: str) -> Method:
     common = {"samples": o.samples, "log_std_start": o.log_std_start}
     attention = {"mean_attention": o.mean_attention, "spread_attention": o.spread_attention}
     shape = {**common, **attention, "spread": o.spread, "squash": o.squash}
-    similarity = MatchLogit(o.scale, o.shift)
     if form == "matched":
         image, text = matched_encoders(inputs, o.d, o.dropout, local=o.text_local)
         if o.plane:
-            heads = tuple(LinearGaussianHead(o.d, o.plane, seed=seed, **common) for seed in (1, 2))
+            heads = [LinearGaussianHead(o.d, o.plane, seed=seed, **common) for seed in (1, 2)]
         else:
-            heads = (
-                GaussianHead(o.d, o.d, "global", seed=1, **shape),
-                GaussianHead(text.local_width, o.d, "global", seed=2, **shape),
-            )
+            widths = {1: o.d, 2: text.local_width}
+            heads = [GaussianHead(width, o.d, "global", seed=seed, **shape) for seed, width in widths.items()]
         spread_out = partial(uniformity, form=o.uniform_form)
         regularisers = {"kl": (o.kl, partial(kl_to_normal, form="exact")), "uniformity": (o.uniform, spread_out)}
     else:
@@ -85,7 +81,7 @@ def _method(inputs: Inputs, o: PCMEOptions, form: str) -> Method:
         regularisers = {}
     own = form == "published" or o.objective == "soft_contrastive"
     loss = Objective(soft_contrastive, regularisers) if own else matched_objective(o, regularisers)
-    return Method("pcme", image, text, *heads, similarity, loss)
+    return Method("pcme", image, text, *heads, MatchLogit(o.scale, o.shift), loss)
 
 
 def matched(inputs: Inputs, o: PCMEOptions) -> Method:

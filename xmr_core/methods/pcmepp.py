@@ -15,10 +15,9 @@ from xmr_core.encoders.pretrained import ClipImageBranches, ClipTextBranches
 from xmr_core.heads.gpo import GaussianGPOHead
 from xmr_core.losses.gaussian import mean_kl_to_normal, pseudo_positive_matching
 from xmr_core.losses.objective import Objective
-from xmr_core.methods.common import VSE_DROPS, Inputs, MatchedOptions, gru, matched_encoders, matched_objective
-from xmr_core.methods.method import Method
-from xmr_core.methods.options import option
-from xmr_core.methods.spec import MethodSpec
+from xmr_core.methods.common import VSE_DROPS, MatchedOptions, gru, matched_encoders, matched_objective
+from xmr_core.methods.method import Inputs, Method
+from xmr_core.methods.registry import MethodSpec, option
 from xmr_core.similarities.gaussian import DistanceLogit
 
 
@@ -144,9 +143,6 @@ def drawn_boxes(
     return torch.stack(ends, 1)
 
 
-# PCME++: normal distributions compared in closed form. Mathematics: docs/methods/pcmepp.md.
-
-
 _OBJECTIVES = ("matching", "infonce", "siglip")
 
 
@@ -178,9 +174,8 @@ def _method(
         loss = Objective(partial(pseudo_positive_matching, pseudo=o.pseudo, smoothing=o.smoothing), regularisers)
     else:
         loss = matched_objective(o, regularisers)
-    similarity = DistanceLogit(o.scale, o.shift, o.distance)
     mix = MixedSamples(o.mix, grid=inputs.ordered_cells) if o.mix else None
-    return Method("pcme++", image, text, *heads, similarity, loss, mix=mix)
+    return Method("pcme++", image, text, *heads, DistanceLogit(o.scale, o.shift, o.distance), loss, mix=mix)
 
 
 def matched(inputs: Inputs, o: PCMEPPOptions) -> Method:

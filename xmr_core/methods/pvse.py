@@ -4,14 +4,12 @@ from dataclasses import dataclass
 from functools import partial
 
 from xmr_core.encoders.image import PooledEncoder
-from xmr_core.heads.pie_net import PIENet
-from xmr_core.losses.objective import Objective
+from xmr_core.heads.slots import PIENet
 from xmr_core.losses.regularisers import gram_diversity, mmd
-from xmr_core.losses.triplet import MINING, hinge_triplet
-from xmr_core.methods.common import Inputs, MatchedOptions, gru, matched_encoders, matched_objective, on_both
-from xmr_core.methods.method import Method
-from xmr_core.methods.options import option
-from xmr_core.methods.spec import MethodSpec
+from xmr_core.losses.scores import MINING
+from xmr_core.methods.common import MatchedOptions, gru, hinge, matched_encoders, matched_objective, on_both
+from xmr_core.methods.method import Inputs, Method
+from xmr_core.methods.registry import MethodSpec, option
 from xmr_core.similarities.base import Similarity
 from xmr_core.similarities.nested import Nested
 from xmr_core.similarities.sets import MaxPairwise
@@ -43,19 +41,11 @@ def _similarity(o: PVSEOptions) -> Similarity:
     return Nested.doubling(MaxPairwise(), o.slots) if o.nested else MaxPairwise()
 
 
-def _objective(o: PVSEOptions) -> Objective:
-    """The common objective; a hinge with other negatives than the hardest needs no warm-up with all of them."""
-    if o.objective != "triplet" or o.mining == "hardest":
-        return matched_objective(o, _regularisers(o))
-    hinge = partial(hinge_triplet, margin=o.margin, mining=o.mining, reduction="mean")
-    return Objective(hinge, _regularisers(o))
-
-
 def matched(inputs: Inputs, o: PVSEOptions) -> Method:
     """PIE-Net on the common encoders, under the common objective and the paper's two regularisers."""
     image, text = matched_encoders(inputs, o.d, o.dropout, local=o.text_local)
     heads = (PIENet(o.d, o.d, o.slots, dropout=o.dropout), PIENet(text.local_width, o.d, o.slots, dropout=o.dropout))
-    return Method("pvse", image, text, *heads, _similarity(o), _objective(o))
+    return Method("pvse", image, text, *heads, _similarity(o), matched_objective(o, _regularisers(o), o.mining))
 
 
 def published(inputs: Inputs, o: PVSEOptions) -> Method:
@@ -64,8 +54,8 @@ def published(inputs: Inputs, o: PVSEOptions) -> Method:
     text = gru(inputs, o.d, summary="concatenate-last-token" if o.legacy_text else "concatenate", dropout=0.0)
     heads = (PIENet(inputs.image_width, o.d, o.slots), PIENet(inputs.word_dim, o.d, o.slots))
     reduction = "mean" if o.mining == "semi-hard" else "batch_mean"  # the authors' mean has no semi-hard form
-    hinge = partial(hinge_triplet, margin=o.margin, mining=o.mining, reduction=reduction)
-    return Method("pvse", image, text, *heads, _similarity(o), Objective(hinge, _regularisers(o)))
+    loss = hinge(o.margin, reduction, o.mining, regularisers=_regularisers(o))
+    return Method("pvse", image, text, *heads, _similarity(o), loss)
 
 
 SPEC = MethodSpec(

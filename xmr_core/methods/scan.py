@@ -1,16 +1,12 @@
 """SCAN: every word attends to all regions, or every region to all words. Mathematics: docs/methods/scan.md."""
 
 from dataclasses import dataclass
-from functools import partial
 
 from xmr_core.encoders.image import LinearRegions
 from xmr_core.heads.tokens import TokenHead
-from xmr_core.losses.objective import Objective
-from xmr_core.losses.triplet import hinge_triplet
-from xmr_core.methods.common import Inputs, MatchedOptions, gru, matched_encoders, matched_objective
-from xmr_core.methods.method import Method
-from xmr_core.methods.options import option
-from xmr_core.methods.spec import MethodSpec
+from xmr_core.methods.common import MatchedOptions, gru, hinge, matched_encoders, matched_objective
+from xmr_core.methods.method import Inputs, Method
+from xmr_core.methods.registry import MethodSpec, option
 from xmr_core.similarities.base import DIRECTIONS
 from xmr_core.similarities.pairs import NORMALISATIONS
 from xmr_core.similarities.scan import AGGREGATIONS, Scan
@@ -50,9 +46,8 @@ def published(inputs: Inputs, o: SCANOptions) -> Method:
     """As the authors trained it: no dropout, and the hinge summed over hardest negatives from the first step."""
     image = LinearRegions(inputs.image_width, o.d)
     text = gru(inputs, o.d, summary="average", local="states", dropout=0.0, init="uniform")
-    loss = Objective(partial(hinge_triplet, margin=o.margin, reduction="sum"))
     heads = (TokenHead(o.d, o.d, o.unit_regions), TokenHead(text.local_width, o.d))
-    return Method("scan", image, text, *heads, _similarity(o), loss)
+    return Method("scan", image, text, *heads, _similarity(o), hinge(o.margin))
 
 
 SPEC = MethodSpec(

@@ -1,16 +1,12 @@
 """SGRAF: a pair is a graph of similarity vectors; reason over it, or filter it. Mathematics: docs/methods/sgraf.md."""
 
 from dataclasses import dataclass
-from functools import partial
 
 from xmr_core.encoders.image import LinearRegions
 from xmr_core.heads.tokens import GlobalTokenHead
-from xmr_core.losses.objective import Objective
-from xmr_core.losses.triplet import hinge_triplet
-from xmr_core.methods.common import Inputs, MatchedOptions, gru, matched_encoders, matched_objective
-from xmr_core.methods.method import Method
-from xmr_core.methods.options import option
-from xmr_core.methods.spec import MethodSpec
+from xmr_core.methods.common import MatchedOptions, gru, hinge, matched_encoders, matched_objective
+from xmr_core.methods.method import Inputs, Method
+from xmr_core.methods.registry import MethodSpec, option
 from xmr_core.similarities.sgraf import PARTS, REASONERS, JointSgraf, Sgraf
 
 
@@ -49,8 +45,7 @@ def published(inputs: Inputs, o: SGRAFOptions) -> Method:
     image = LinearRegions(inputs.image_width, o.d)
     text = gru(inputs, o.d, summary="average", local="states", dropout=0.4, init="uniform")
     heads = (GlobalTokenHead(o.d, o.d, regions=inputs.cells), GlobalTokenHead(o.d, o.d))
-    loss = Objective(partial(hinge_triplet, margin=o.margin, reduction="sum"))
-    return Method("sgraf", image, text, *heads, similarity, loss)
+    return Method("sgraf", image, text, *heads, similarity, hinge(o.margin))
 
 
 SPEC = MethodSpec(

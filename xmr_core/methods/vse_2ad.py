@@ -1,30 +1,26 @@
 """VSE+2AD: one vector per item, adaptive pooling and an adaptive objective. Mathematics: docs/methods/vse_2ad.md."""
 
 from dataclasses import dataclass
-from functools import partial
 
 from torch import nn
 
 from xmr_core.base.errors import BadInput
 from xmr_core.encoders.image import ResidualRegions
-from xmr_core.heads.adpool import LEVELS, TOKEN_WEIGHTS, AdaptivePoolHead
-from xmr_core.heads.aggregators import AGGREGATORS, aggregator
+from xmr_core.heads.pooling import AGGREGATORS, LEVELS, TOKEN_WEIGHTS, AdaptivePoolHead, aggregator
 from xmr_core.losses.adaptive_clustering import FORMS as ADOPT_FORMS
 from xmr_core.losses.adaptive_clustering import MODES, AdaptiveClustering
 from xmr_core.losses.objective import Objective
-from xmr_core.losses.triplet import hinge_triplet
 from xmr_core.methods.common import (
     OBJECTIVES,
     VSE_DROPS,
-    Inputs,
     MatchedOptions,
     gru,
+    hinge,
     matched_encoders,
     matched_objective,
 )
-from xmr_core.methods.method import Method
-from xmr_core.methods.options import option
-from xmr_core.methods.spec import MethodSpec
+from xmr_core.methods.method import Inputs, Method
+from xmr_core.methods.registry import MethodSpec, option
 from xmr_core.similarities.vectors import Cosine
 
 BALANCES = ("learned", "fixed", "random")
@@ -69,8 +65,7 @@ def published(inputs: Inputs, o: VSE2ADOptions) -> Method:
         raise BadInput(f"the published form of vse+2ad has objective 'adopt' or 'triplet', got {o.objective!r}.")
     image = ResidualRegions(inputs.image_width, o.d)
     text = gru(inputs, o.d, summary="average", local="states", dropout=0.0, init="uniform")
-    hinge = Objective(partial(hinge_triplet, margin=o.margin, reduction="sum"))
-    loss = _adopt(o, own_negatives=True) if o.objective == "adopt" else hinge
+    loss = _adopt(o, own_negatives=True) if o.objective == "adopt" else hinge(o.margin)
     return _method(o, image, text, loss, padding="official")
 
 

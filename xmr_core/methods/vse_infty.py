@@ -1,16 +1,12 @@
 """VSE∞: one vector per item, pooled by a learned operator. Mathematics: docs/methods/vse_infty.md."""
 
 from dataclasses import dataclass
-from functools import partial
 
 from xmr_core.encoders.image import ResidualRegions
-from xmr_core.heads.aggregators import AGGREGATORS, aggregator
-from xmr_core.losses.objective import Objective
-from xmr_core.losses.triplet import hinge_triplet
-from xmr_core.methods.common import VSE_DROPS, Inputs, MatchedOptions, gru, matched_encoders, matched_objective
-from xmr_core.methods.method import Method
-from xmr_core.methods.options import option
-from xmr_core.methods.spec import MethodSpec
+from xmr_core.heads.pooling import AGGREGATORS, aggregator
+from xmr_core.methods.common import VSE_DROPS, MatchedOptions, gru, hinge, matched_encoders, matched_objective
+from xmr_core.methods.method import Inputs, Method
+from xmr_core.methods.registry import MethodSpec, option
 from xmr_core.similarities.vectors import Cosine
 
 
@@ -29,10 +25,9 @@ class VSEInftyOptions(MatchedOptions):
 def matched(inputs: Inputs, o: VSEInftyOptions) -> Method:
     """The pooling operator on the common encoders, under the common objective."""
     image, text = matched_encoders(inputs, o.d, o.dropout, local="states")
-    loss = matched_objective(o)
     width = o.d * o.widen
     heads = (aggregator(o.pooling, o.d, width), aggregator(o.pooling, text.local_width, width))
-    return Method("vse-infty", image, text, *heads, Cosine(), loss)
+    return Method("vse-infty", image, text, *heads, Cosine(), matched_objective(o))
 
 
 def published(inputs: Inputs, o: VSEInftyOptions) -> Method:
@@ -41,8 +36,7 @@ def published(inputs: Inputs, o: VSEInftyOptions) -> Method:
     """
     image = ResidualRegions(inputs.image_width, o.d)
     text = gru(inputs, o.d, summary="average", local="states", dropout=0.0, init="uniform")
-    hinge = partial(hinge_triplet, margin=o.margin, reduction="sum")
-    loss = Objective(hinge, warmup_loss=partial(hinge, mining="all"), warmup_epochs=o.warmup_epochs)
+    loss = hinge(o.margin, warmup_epochs=o.warmup_epochs)
     heads = (aggregator(o.pooling, o.d, o.d), aggregator(o.pooling, text.local_width, o.d))
     return Method("vse-infty", image, text, *heads, Cosine(), loss)
 

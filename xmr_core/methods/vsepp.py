@@ -1,16 +1,12 @@
 """VSE++: one vector per item. Mathematics: docs/methods/vsepp.md."""
 
 from dataclasses import dataclass
-from functools import partial
 
 from xmr_core.encoders.image import PooledEncoder
 from xmr_core.heads.pooling import GlobalHead
-from xmr_core.losses.objective import Objective
-from xmr_core.losses.triplet import hinge_triplet
-from xmr_core.methods.common import Inputs, MatchedOptions, gru, matched_encoders, matched_objective
-from xmr_core.methods.method import Method
-from xmr_core.methods.options import option
-from xmr_core.methods.spec import MethodSpec
+from xmr_core.methods.common import MatchedOptions, gru, hinge, matched_encoders, matched_objective
+from xmr_core.methods.method import Inputs, Method
+from xmr_core.methods.registry import MethodSpec, option
 from xmr_core.similarities.vectors import Cosine, Order
 
 _MEASURES = {"cosine": Cosine, "order": Order}
@@ -42,7 +38,7 @@ def published(inputs: Inputs, o: VSEPPOptions) -> Method:
     absolute = o.measure == "order"
     image = PooledEncoder(inputs.image_width, o.d, normalise_input=True, init="xavier")
     text = gru(inputs, o.d, summary="last", dropout=0.0, init="uniform")
-    loss = Objective(partial(hinge_triplet, margin=o.margin, mining=o.mining, reduction="sum"))
+    loss = hinge(o.margin, mining=o.mining)
     heads = (GlobalHead(o.normalise_images, absolute), GlobalHead(absolute=absolute))
     return Method("vse++", image, text, *heads, _MEASURES[o.measure](), loss)
 

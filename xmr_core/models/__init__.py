@@ -1,13 +1,12 @@
 """xmr_core.models."""
 
-from xmr_core.models.dual_encoder import ZeroShot, zero_shot_reference, zero_shot_scores
-from xmr_core.models.fit import fit
-from xmr_core.models.load import load, model_of
+from xmr_core.models.dual_encoder import ZeroShot
+from xmr_core.models.load import fit, load, model_of
 from xmr_core.models.model import Model
 from xmr_core.models.model_folder import hub_folder, push_folder, read_model, write_model
 from xmr_core.models.mteb_model import MtebModel
 
 __all__ = [
     "Model", "MtebModel", "ZeroShot", "fit", "hub_folder", "load", "model_of", "push_folder", "read_model",
-    "write_model", "zero_shot_reference", "zero_shot_scores",
+    "write_model",
 ]  # fmt: skip

@@ -1,25 +1,27 @@
-"""One function that loads a model from wherever it is: a run, a folder, a file, the hub, an authors' checkpoint."""
+"""Where a model comes from: a run, a folder, a file, the hub, an authors' checkpoint, or training on own numbers."""
 
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from xmr_core.base import paths
 from xmr_core.base.errors import BadInput
 from xmr_core.base.machine import resolve_device
+from xmr_core.data.corpora import config_for, from_arrays
 from xmr_core.data.inputs import CaptionReader, Describer, RawInputs, read_inputs
 from xmr_core.evaluation.evaluate import rsum_interval
 from xmr_core.features.cells import CellDescriptor
 from xmr_core.features.pretrained import find_pretrained
 from xmr_core.features.words import Vocabulary, read_vocabulary
+from xmr_core.methods.checkpoint import load_with_inputs, official_with_inputs
 from xmr_core.methods.common import Inputs
-from xmr_core.methods.model_file import load_with_inputs
-from xmr_core.methods.official import official_with_inputs
 from xmr_core.methods.registry import method_spec
 from xmr_core.models.dual_encoder import ZeroShot
 from xmr_core.models.model import Model
 from xmr_core.models.model_folder import CONFIG, TYPE, hub_folder, json_object, read_model
-from xmr_core.training.runs.folder import TrainedRun
-from xmr_core.training.runs.folder import load as load_run
-from xmr_core.training.runs.names import find_run, stored_ids
+from xmr_core.training.runs import folder as runs
+from xmr_core.training.runs.config import RunConfig
+from xmr_core.training.runs.folder import TrainedRun, find_run, stored_ids
+from xmr_core.training.runs.train_run import silent, train_or_load
 
 _OFFICIAL = (".tar", ".pth", ".pt")
 
@@ -65,17 +67,56 @@ def load(
     elif path.is_file():
         model = _of_file(path)
     elif (name in stored_ids() or not elsewhere) and (run_id := find_run(name)) is not None:
-        model = model_of(load_run(run_id))
+        model = model_of(runs.load(run_id))
     elif not elsewhere:
-        raise BadInput(
-            f"{name!r} is no run, folder or file here. `python -m xmr_core runs` lists the runs in "
-            f"{paths.root() / 'runs'}; a model on the hub has a name with a slash."
-        )
+        listed = f"`python -m xmr_core runs` lists the runs in {paths.root() / 'runs'}"
+        raise BadInput(f"{name!r} is no run, folder or file here. {listed}; a name on the hub has a slash.")
     else:
         folder = path if path.is_dir() else hub_folder(name)
         ours = json_object(folder / CONFIG).get("model_type") == TYPE
         model = read_model(folder) if ours else _dual(name)
     return model.to(device)
+
+
+def fit(
+    method: str = "dive",
+    *,
+    images,
+    captions: Sequence[str],
+    image_of: Sequence[int] | None = None,
+    splits: Sequence[str] | Mapping[str, float] | None = None,
+    name: str = "arrays",
+    ordered: bool = False,
+    device: str = "auto",
+    report: Callable[[dict], None] | None = None,
+    **changes,
+) -> Model:
+    """Train any method on features of images and on sentences in memory; returns the model, as `xmr.load` does.
+
+    method: an id ('dive') or an address ('mypackage.mine:SPEC'). images: floating-point features, numpy or torch,
+        "n l e" (l local elements of each image) or "n e" (one vector of each image). captions: texts. image_of: for
+        each caption the row of its image; None: caption j describes image j. splits, name, ordered: see
+        `data.from_arrays`.
+    device: as torch names it; 'auto' takes an accelerator where there is one. report: see `training.train`.
+    changes: options of the method and fields of RunConfig, TrainConfig and DataConfig, such as d=256, epochs=20,
+        lr=5e-4, batch_images=64, word_vectors='glove.6B.50d.txt'.
+    The run is stored like any other: the same call loads it. Its id is `model.about["run"]`, its results on the test
+    split are `model.about["results"]`. The model encodes features of other images and any sentences.
+    Raises: BadInput before any work, for arrays that `from_arrays` refuses or an unknown name in changes; what
+        training raises.
+
+    >>> import numpy as np
+    >>> features, sentences = np.random.default_rng(0).normal(size=(20, 3, 8)), ["a dog", "two cats"] * 10
+    >>> model = fit("vse++", images=features, captions=sentences, d=8, epochs=1, batch_images=8, device="cpu")
+    >>> model.similarity(features[:2], ["a dog", "a cat", "two dogs"]).shape
+    torch.Size([2, 3])
+    """
+    corpus = from_arrays(images, captions, image_of, splits, name, ordered)
+    data = config_for(corpus)
+    if unread := data.unread(changes):
+        raise BadInput(f"leave out {', '.join(unread)}: only the given features and captions are read.")
+    config = RunConfig(data=data, method=method, device=resolve_device(device)).replace(**changes)
+    return model_of(train_or_load(config, report or silent))
 
 
 def as_model(trained: TrainedRun | Model) -> Model:
@@ -86,7 +127,7 @@ def as_model(trained: TrainedRun | Model) -> Model:
 def model_of(run: TrainedRun) -> Model:
     """The model of a run, which reads any images and sentences as its corpus was read.
 
-    >>> from xmr_core.training.runs.presets import base_config
+    >>> from xmr_core.training.runs.config import base_config
     >>> from xmr_core.training.runs import train_or_load
     >>> run = train_or_load(base_config("vse++", device="cpu", size="tiny", d=8, epochs=1))
     >>> model_of(run).rank(["a red square"], run.prepared().corpus.read_pixels([0, 1, 2]))[0].columns.tolist()
@@ -96,21 +137,18 @@ def model_of(run: TrainedRun) -> Model:
     try:
         prepared = run.prepared()
     except BadInput as e:
-        raise BadInput(
-            f"run {run.id} reads images and words by its data set: {e} save_pretrained needs none."
-        ) from None
-    frozen_text = data.text_model and not data.fine_tunes("text")
+        raise BadInput(f"run {run.id} reads by its data set: {e} A folder of save_pretrained needs none.") from None
     results = []
     for kind, own in run.per_query.groupby("relevance", sort=False):
         rsum = dict(zip(("rsum", "low", "high"), rsum_interval(run.per_query, kind), strict=True))
-        first = {d: float(100 * g["R@1"].mean()) for d, g in own.groupby("direction")}
-        counts = {name: int((own["direction"] == d).sum()) for name, d in (("images", "i2t"), ("captions", "t2i"))}
-        results.append({"relevance": kind, **rsum, **first, **counts})
+        first = own.groupby("direction")["R@1"]
+        counts = {"images": int(first.size().get("i2t", 0)), "captions": int(first.size().get("t2i", 0))}
+        results.append({"relevance": kind, **rsum, **(100 * first.mean()).to_dict(), **counts})
     about = {
         "run": run.id, "method": config.method, "form": config.form, "options": dict(config.options),
         "dataset": data.dataset, "size": run.setting.size, "seed": config.train.seed, "epochs": config.train.epochs,
         "features": data.features, "image_model": data.image_model,
-        "text_model": data.text_model if frozen_text else "",
+        "text_model": "" if data.fine_tunes("text") else data.text_model,
         "reads": "images" if prepared.describer else "regions", "commit": made_on.git_commit,
         "device": made_on.device, "versions": {n: getattr(made_on, n) for n in ("python", "torch", "transformers")},
         "results": results,
@@ -122,9 +160,9 @@ def _of_file(path: Path) -> Model:
     method, words, about, inputs = load_with_inputs(path)
     if inputs.text_width:
         raise BadInput(f"{path.name} reads states of a text model, which is not in it. Use Model.save_pretrained.")
-    kind = "" if inputs.image_width else "pixels"
-    if kind == "" and about.get("dataset") == "scenes" and about.get("features", "auto") in ("auto", "cells"):
-        if (inputs.cells, inputs.image_width) == CellDescriptor(inputs.resolution).shape:  # else of another network
+    kind, shape = "" if inputs.image_width else "pixels", (inputs.cells, inputs.image_width)
+    if about.get("dataset") == "scenes" and about.get("features", "auto") in ("auto", "cells"):
+        if shape == CellDescriptor(inputs.resolution).shape:  # else of another network
             kind = "cells"
     images = {"kind": kind, "resolution": inputs.resolution, "identity": "", "reduced": False} if kind else None
     description = {"images": images, "texts": "words" if isinstance(words, Vocabulary) else "pieces"}

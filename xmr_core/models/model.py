@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from xmr_core.base.errors import BadInput, require_choice
 from xmr_core.base.machine import resolve_device
-from xmr_core.base.types import Representation, joined
+from xmr_core.base.types import Features, Pixels, Representation, Tokens, joined
 from xmr_core.data.inputs import ImageLike, RawInputs, listed, one_image, regions
 from xmr_core.evaluation.ranks import Scoring, as_matrix, best, checked_k
 
@@ -49,19 +49,14 @@ class Model:
         Warns of sentences without a word that the model knows: all of them are read alike.
         Raises: BadInput for no sentence, an empty one, or something else than strings.
         """
-        if not isinstance(texts, Iterable):
-            raise BadInput(f"sentences must be a string or a list of strings, got {texts!r}.")
-        texts = [texts] if isinstance(texts, str) else list(texts)
+        texts = list(texts) if isinstance(texts, Iterable) and not isinstance(texts, str) else [texts]
         if wrong := [t for t in texts if not isinstance(t, str) or not t.strip()]:
             raise BadInput(f"sentences must be strings with at least one word, got {wrong[0]!r}.")
         inputs = self.raw.new_captions(texts)
         if wordless := [t for t in texts if not self.raw.words_of(t)[0]]:
-            warnings.warn(
-                f"{len(wordless):,} of {len(texts):,} sentences have no word that this model knows, and all such are "
-                f"read alike; the first: {wordless[0]!r:.60}.",
-                stacklevel=2,
-            )
-        return self._in_parts(self.method.encode_captions, inputs, len(texts))
+            unread = f"{len(wordless):,} of {len(texts):,} sentences have no word that this model knows"
+            warnings.warn(f"{unread}, and all such are read alike; the first: {wordless[0]!r:.60}.", stacklevel=2)
+        return self._in_parts("captions", inputs, len(texts))
 
     def encode_images(self, images: Sequence[ImageLike] | ImageLike) -> Representation:
         """Images → representations, one for each.
@@ -73,12 +68,17 @@ class Model:
         """
         images = listed(images, one_has_three_axes=self.raw.describer is not None)
         if self.raw.describer is None:
-            return self._in_parts(self.method.encode_images, regions(images, self.raw.inputs), len(images))
+            return self._in_parts("images", regions(images, self.raw.inputs), len(images))
         parts = []
         for start in range(0, len(images), _TOGETHER):
             pixels = np.stack([one_image(image, self.raw) for image in images[start : start + _TOGETHER]])
-            parts.append(self._in_parts(self.method.encode_images, self.raw.new_images(pixels), len(pixels)))
+            parts.append(self.encoded("images", self.raw.new_images(pixels)))
         return joined(parts)
+
+    @torch.inference_mode()
+    def encoded(self, modality: str, inputs: Features | Pixels | Tokens) -> Representation:
+        """What the method reads of 'images' or 'captions' → representations on the CPU, all at once."""
+        return getattr(self.method, f"encode_{modality}")(inputs.to(self.method.device)).to("cpu")
 
     def to(self, device: str | torch.device) -> "Model":
         """Let the method, and the frozen networks that read images and sentences for it, compute on a device from now
@@ -111,11 +111,8 @@ class Model:
         if not n:
             raise BadInput(f"there is no {'image' if of_texts else 'sentence'} to be ranked; give at least one.")
         values, items = best(scores, checked_k(k, n), "captions" if of_texts else "images")
-        ranks = np.arange(1, values.shape[1] + 1)
-        return [
-            pd.DataFrame({"rank": ranks, "item": row, "score": value})
-            for row, value in zip(items, values, strict=True)
-        ]  # fmt: skip
+        tables = ({"item": row, "score": own} for row, own in zip(items, values, strict=True))
+        return [pd.DataFrame({"rank": np.arange(1, values.shape[1] + 1), **table}) for table in tables]
 
     def explain(self, image, text) -> pd.DataFrame:
         """Why one image and one sentence score as they do: for each element of the sentence its best element of the
@@ -131,12 +128,11 @@ class Model:
         place = parts.products.argmax(0)
         adds = np.full(len(place), np.nan) if parts.captions is None else parts.captions
         elements = np.arange(len(place))
-        return pd.DataFrame(
-            {"element": elements, "best": place, "product": parts.products[place, elements], "adds": adds}
-        )
+        products = parts.products[place, elements]
+        return pd.DataFrame({"element": elements, "best": place, "product": products, "adds": adds})
 
     def save_pretrained(self, folder: Path | str) -> Path:
-        """Write the model as a folder that `xmr.load` reads anywhere; see search.model_folder. Raises: CannotWrite."""
+        """Write the model as a folder that `xmr.load` reads anywhere. Raises: as model_folder.write_model."""
         from xmr_core.models.model_folder import write_model  # it reads models with this class
 
         return write_model(self, folder)
@@ -147,7 +143,7 @@ class Model:
         """Upload the model; returns its name there, 'owner/name@commit', which `xmr.load` takes.
 
         The card is written anew. To complete it first, call save_pretrained, change README.md, and upload the folder
-        with search.push_folder, which explains the arguments. Raises: as write_model and push_folder do.
+        with push_folder, which explains the arguments. Raises: as write_model and push_folder do.
         """
         from xmr_core.models.model_folder import push_folder
 
@@ -168,9 +164,5 @@ class Model:
     def _scoring(self, images: Representation, texts: Representation) -> Scoring:
         return Scoring(self.method.similarity, images, texts, device=self.method.device)
 
-    def _in_parts(self, encode, inputs, n: int) -> Representation:
-        device = self.method.device
-        with torch.inference_mode():
-            return joined(
-                [encode(inputs[start : start + _TOGETHER].to(device)).to("cpu") for start in range(0, n, _TOGETHER)]
-            )
+    def _in_parts(self, modality: str, inputs, n: int) -> Representation:
+        return joined([self.encoded(modality, inputs[start : start + _TOGETHER]) for start in range(0, n, _TOGETHER)])

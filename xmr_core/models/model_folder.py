@@ -7,6 +7,7 @@ import shutil
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from pathlib import Path, PurePosixPath
 from types import ModuleType
 
@@ -18,7 +19,7 @@ from xmr_core.base.errors import BadInput, DamagedFile, XmrError, require
 from xmr_core.base.fingerprint import content_hash
 from xmr_core.data.inputs import NEAREST, NETWORK, STATES, SUFFIXES, TENSORS, read_inputs, write_inputs
 from xmr_core.features.pretrained import find_pretrained, quiet
-from xmr_core.methods.model_file import load_with_inputs, save_method
+from xmr_core.methods.checkpoint import load_with_inputs, save_method
 from xmr_core.methods.registry import method_spec
 from xmr_core.models.model import Model
 
@@ -29,12 +30,12 @@ _AGAIN = "copy the folder, or Model.save_pretrained"
 
 
 def remove(folder: Path, names: Collection[str], spared: Iterable[str] = ()) -> None:
-    """Remove files in this order, and what killed processes left while they wrote these or the `spared` ones, which
-    stay. Raises: CannotWrite."""
+    """Remove files and folders in this order, and what killed processes left while they wrote these or the `spared`
+    ones, which stay. Raises: CannotWrite."""
     written = (folder / name for name in (*names, *spared))
     try:
         for path in (*(folder / n for n in names), *(p for w in written for p in w.parent.glob(f".{w.name}.*.tmp"))):
-            path.unlink(missing_ok=True)
+            shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
     except OSError as e:
         raise files.cannot_write(folder, e) from None
 
@@ -43,20 +44,16 @@ def require_own(folder: Path, names: Iterable[str], ours: bool, what: str) -> No
     """Refuse to write over the files of someone else. names: what would be replaced. ours: whether what lies there was
     made by this package, finished or not. Raises: BadInput naming the first file.
     """
-    foreign = [] if ours else [name for name in names if (folder / name).exists()]
-    if foreign:
-        raise BadInput(
-            f"{folder} holds {foreign[0]}, which belongs to no {what} of this package. Choose another folder."
-        )
+    if not ours and (foreign := [name for name in names if (folder / name).exists()]):
+        raise BadInput(f"{folder} holds {foreign[0]}, of no {what} of this package. Choose another folder.")
 
 
 def json_object(path: Path) -> dict:
     """The object in a JSON file as it lies there, {} where there is none."""
-    try:
-        value = files.read_json(path)
-    except DamagedFile:
-        value = None
-    return value if isinstance(value, dict) else {}
+    with suppress(DamagedFile):
+        if isinstance(value := files.read_json(path), dict):
+            return value
+    return {}
 
 
 def described(path: Path) -> dict[str, int | str]:
@@ -110,9 +107,7 @@ def write_model(model: Model, folder: Path | str) -> Path:
     1
     """
     if "options" not in model.about:
-        raise BadInput(
-            f"{model.label} was not trained by this package, or comes from a file of run.export: load its run."
-        )
+        raise BadInput(f"{model.label} was not trained here, or comes from a file of run.export: load its run.")
     about = dict(model.about)
     for name in ("image_model", "text_model"):  # the places of one's own disk concern nobody
         if about.get(name) and Path(about[name]).expanduser().is_dir():
@@ -131,22 +126,17 @@ def write_model(model: Model, folder: Path | str) -> Path:
             warnings.warn(f"{path} was changed by its owner and is left so; see that it fits.", stacklevel=3)
         else:
             files.write_atomic(path, card)
-        needed, images = [WEIGHTS], inputs["images"] or {}
-        needed += [TENSORS] * bool(images.get("tensors")) + [NEAREST] * ("nearest" in inputs)
-        for part, present in ((NETWORK, images.get("kind") == "pretrained"), (STATES, inputs["texts"] == "states")):
-            if present:
-                needed += sorted(f"{part}/{path.name}" for path in (folder / part).iterdir() if path.suffix in SUFFIXES)
-            else:  # of an older model
-                shutil.rmtree(folder / part, ignore_errors=True)
-        remove(folder, {TENSORS, NEAREST} - {*needed}, spared=[*needed, CARD])
-        listed = {name: fingerprint.file_hash(folder / name) for name in needed}
-        files.write_record(
-            folder / CONFIG,
-            {
-                "model_type": TYPE, "format": FORMAT, "library_version": __version__, "label": model.label,
-                "inputs": inputs, "about": about, "files": listed, "card": content_hash(card),
-            },
-        )  # fmt: skip
+        images, listed = inputs["images"] or {}, {}
+        needed = {WEIGHTS: True, TENSORS: images.get("tensors"), NEAREST: "nearest" in inputs}
+        needed |= {NETWORK: images.get("kind") == "pretrained", STATES: inputs["texts"] == "states"}
+        for path in (folder / name for name, is_needed in needed.items() if is_needed):
+            for file in sorted(path.iterdir()) if path.is_dir() else [path]:
+                if file.suffix in SUFFIXES:
+                    listed[file.relative_to(folder).as_posix()] = fingerprint.file_hash(file)
+        remove(folder, [name for name, is_needed in needed.items() if not is_needed], spared=[*listed, CARD])
+        record = {"model_type": TYPE, "format": FORMAT, "library_version": __version__, "label": model.label}
+        record |= {"inputs": inputs, "about": about, "files": listed, "card": content_hash(card)}
+        files.write_record(folder / CONFIG, record)
     return folder
 
 
@@ -160,7 +150,6 @@ _CARD = """\
 {summary}
 
 ## Use
-
 ```python
 # pip install 'xmr-study>={version}'
 import xmr_core as xmr
@@ -170,24 +159,19 @@ model.similarity({given}, ["a dog on the beach"])  # scores[image, sentence]
 ```
 
 ## Training
-
 {facts}
 
 ## Results
-
 {numbers}
 
 ## Limits
-
 It knows images like those of {data} and the words of their captions, with the biases of who wrote them.
 Scores order items and are no probabilities; scores of two models cannot be compared.
 
 ## Licence
-
 Not stated yet: its owner adds `license: …` to the head of this file.
 
 ## How to cite
-
 Cite {citation} and this model by its name `owner/name@commit` with xmr-study {version}, which implemented it anew.
 """
 _FACTS = ("method", "form", "options", "dataset", "size", "seed", "epochs", "features", "image_model", "text_model")
@@ -195,7 +179,7 @@ _FACTS += ("run", "commit", "device", "versions")
 
 
 def model_card(label: str, about: Mapping) -> str:
-    """A README.md with metadata that the hub reads. label: of the method. about: of load.model_of.
+    """A README.md with metadata that the hub reads. label: of the method. about: of load.model_of, with its method.
 
     Its owner adds the licence, and may change every word: `read_model` does not check this file.
 
@@ -204,7 +188,7 @@ def model_card(label: str, about: Mapping) -> str:
     ('library_name: "xmr_core"', True, True)
     """
     data, results = about.get("dataset") or "data of its owner", about.get("results", [])
-    spec = method_spec(about["method"]) if about.get("method") else None
+    spec = method_spec(about["method"])
     head = {"library_name": "xmr_core", "pipeline_tag": "feature-extraction", "tags": ["image-text-retrieval", label]}
     numbers = ["None were measured."]
     if results:
@@ -223,7 +207,7 @@ def model_card(label: str, about: Mapping) -> str:
         facts="\n".join(f"- {name}: {about[name]}" for name in _FACTS if about.get(name)),
         given="features of regions" if about.get("reads") == "regions" else '["photo.jpg"]',
         label=label, data=data, version=__version__, numbers="\n".join(numbers),
-        summary=spec.summary if spec else "", citation=spec.citation if spec else "the paper of the method",
+        summary=spec.summary, citation=spec.citation,
     )  # fmt: skip
 
 
@@ -283,17 +267,16 @@ def push_folder(
     """
     folder = Path(folder).expanduser()
     read_model(folder)
-    names = {CONFIG, *read_config(folder)["files"]} | ({CARD} if (folder / CARD).exists() else set())
-    hub = _library()
-    api = hub.HfApi(token=token)
+    names = [CONFIG, CARD, *read_config(folder)["files"]]
+    api = _library().HfApi(token=token)
     with _reached(f"{repo_id!r} was not uploaded", "Log in with `hf auth login`, or give token=…"):
         api.create_repo(repo_id, private=private or None, exist_ok=True)
         if private and not api.model_info(repo_id).private:
             raise BadInput(f"{repo_id} exists on the hub and is public. Make it private there, or give another name.")
         if revision:
             api.create_branch(repo_id, branch=revision, exist_ok=True)
-        said = {"commit_message": "Model of xmr_core", "revision": revision}
-        commit = api.upload_folder(repo_id=repo_id, folder_path=folder, allow_patterns=sorted(names), **said)
+        upload = {"folder_path": folder, "allow_patterns": names, "commit_message": "Model of xmr_core"}
+        commit = api.upload_folder(repo_id=repo_id, revision=revision, **upload)
     return f"{repo_id}@{commit.oid}"
 
 
@@ -325,9 +308,7 @@ def hub_folder(name: str) -> Path:
 
 def _library() -> ModuleType:
     require("the hub", "hub", "huggingface_hub")
-    import huggingface_hub
-
-    return huggingface_hub
+    return import_module("huggingface_hub")
 
 
 @contextmanager

@@ -10,8 +10,7 @@ from xmr_core.retrieval.export import export_frame, vectors_of
 from xmr_core.retrieval.index import index_folder, index_split, open_gallery, open_index, save_index, write_gallery
 from xmr_core.retrieval.judgments import Judgments
 from xmr_core.retrieval.library import Library, example_library, example_model, open_folder, open_library
-from xmr_core.retrieval.ranking import Query, Ranking, Settings, rank
-from xmr_core.retrieval.search import Proposer, recall, search, two_stage
+from xmr_core.retrieval.ranking import Proposer, Query, Ranking, Settings, rank, recall, search, two_stage
 
 __all__ = [
     "Elements", "Judgments", "Library", "Pair", "Proposer", "Query", "Ranking", "Settings", "build_elements",

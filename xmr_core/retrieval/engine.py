@@ -2,7 +2,7 @@
 embedded or on a server. Only this file names their packages.
 
 One vector per item, or the mean of a distribution, is a set of one; padding is left out. Scores never come from an
-engine, but from the gallery (`search.two_stage`).
+engine, but from the gallery (`ranking.two_stage`).
 """
 
 import shutil
@@ -46,8 +46,10 @@ class Elements:
     about: dict
 
     def propose(self, queries: Representation, n: int) -> list[Int[np.ndarray, " p"]]:
-        """For each query the items of the n elements nearest to each of its elements; see search.Proposer."""
+        """For each query the items of the n elements nearest to each of its elements; see ranking.Proposer."""
         elements, owner = unit_elements(queries)
+        if elements.shape[1] != (width := unit_elements(self.gallery[:1])[0].shape[1]):
+            raise BadInput(f"queries of width {elements.shape[1]} do not fit elements of width {width}.")
         numbers = self.engine.nearest(elements, min(n, self.about["elements"]))
         items = numbers // self.about.get("slots", 1)  # of −1 it is −1
         return [np.unique(rows[rows >= 0]) for rows in (items[owner == q] for q in range(len(queries)))]
@@ -59,7 +61,7 @@ class Elements:
 
 def build_elements(
     gallery: Representation, folder: Path | str, digest: str, lists: int | None = None, codes: str = "uint8",
-    seed: int = 0, progress: Callable = iter,
+    seed: int = 0,
 ) -> Path:  # fmt: skip
     """Index every real element of every set by faiss. Returns the folder.
 
@@ -72,7 +74,6 @@ def build_elements(
             both belong together.
         lists: how many; None takes 2√elements, rounded to a power of two.
         codes: 'uint8' or 'float32', how exactly elements are stored for proposing items.
-        progress: wraps the range of chunks, for example tqdm.
     Raises: BadInput without faiss, or for a set that is all padding; CannotWrite where the folder refuses.
     """
     faiss, file = faiss_library(), Path(folder) / LISTS
@@ -90,11 +91,8 @@ def build_elements(
         index.train(training)
         return Lists(index, file=file)
 
-    def facts(engine: Lists) -> dict:
-        made = {"lists": engine.index.nlist, "codes": codes, "seed": seed, "faiss": faiss.__version__}
-        return made | {"files": {LISTS: described(file)}}
-
-    return _build(gallery, folder, digest, MANIFEST, trained, facts, progress)
+    facts = {"codes": codes, "seed": seed, "faiss": faiss.__version__}
+    return _build(gallery, folder, digest, MANIFEST, trained, facts)
 
 
 def open_elements(
@@ -118,30 +116,22 @@ def open_elements(
 
 
 def build_engine(
-    gallery: Representation, folder: Path | str, digest: str, url: str = "", graph: bool = False,
-    progress: Callable = iter, client: object = None,
-) -> Path:  # fmt: skip
+    gallery: Representation, folder: Path | str, digest: str, url: str = "", graph: bool = False, client: object = None
+) -> Path:
     """Give every real element of every set to Qdrant. Returns the folder.
 
     Without `url` the embedded edition writes into the folder 'engine' below; with it, a collection named after the
     digest is made on a server, and one of that name is replaced. engine.json is written last.
 
-    Args: digest, progress: as of build_elements. graph: also build a graph (HNSW), by which proposals are faster and
+    Args: digest: as of build_elements. graph: also build a graph (HNSW), by which proposals are faster and
         approximate; it takes long. client: a connected qdrant_client.QdrantClient in the place of a URL.
     Raises: BadInput without the engine's package, or for a set that is all padding; CannotWrite where the engine
         refuses.
     """
-    server = url or ("a client" if client is not None else "")
-    slots = gallery.x.shape[1] if isinstance(gallery, EmbeddingSet) else 1
-
-    def empty() -> Embedded | Server:
-        width = (gallery.mean if isinstance(gallery, GaussianEmbedding) else gallery.x).shape[-1]
-        if not server:
-            shutil.rmtree(Path(folder) / ENGINE, ignore_errors=True)
-        return _collection(folder, digest, url, client, graph, width)
-
-    facts = {"slots": slots, "graph": graph, "server": server}
-    return _build(gallery, folder, digest, ENGINE_MANIFEST, empty, lambda _: facts, progress, slots)
+    facts = {"slots": _slots(gallery), "graph": graph, "server": url or "a client" * (client is not None)}
+    width = unit_elements(gallery[:1])[0].shape[1]
+    empty = lambda: _qdrant(folder, digest, facts, client, width)  # noqa: E731
+    return _build(gallery, folder, digest, ENGINE_MANIFEST, empty, facts)
 
 
 def open_engine(folder: Path | str, gallery: Representation, digest: str, client: object = None) -> Elements:
@@ -150,19 +140,16 @@ def open_engine(folder: Path | str, gallery: Representation, digest: str, client
     Raises: BadInput without the engine's package, for a folder without a finished build, or one of another gallery;
         DamagedFile where the engine has lost elements, cannot read its files or does not answer.
     """
-    again = "build_engine"
-    about = _read_manifest(Path(folder) / ENGINE_MANIFEST, gallery, digest, again)
+    about = _read_manifest(Path(folder) / ENGINE_MANIFEST, gallery, digest, "build_engine")
     try:
-        engine = _collection(folder, digest, "" if client is not None else about["server"], client, about["graph"])
+        engine = _qdrant(folder, digest, about, client)
         present = engine.count()
     except XmrError:
         raise
     except Exception as e:  # the engines raise nothing more special
         raise DamagedFile(f"the engine of {folder} cannot be opened ({e}). Start it, or build it again.") from None
     if present != about["elements"]:
-        raise DamagedFile(
-            f"the engine of {folder} holds {present:,} of {about['elements']:,} elements. Build it again."
-        )
+        raise DamagedFile(f"the engine of {folder} holds {present} of {about['elements']} elements. Build it again.")
     return Elements(engine, gallery, about)
 
 
@@ -178,42 +165,46 @@ def unit_elements(items: Representation) -> tuple[Float[np.ndarray, "e d"], Int[
     if not isinstance(items, EmbeddingSet):
         x = items.mean if isinstance(items, GaussianEmbedding) else items.x
         return F.normalize(x.float(), dim=-1).numpy(), np.arange(len(items))
-    owner = items.mask.nonzero()[:, 0]
-    return F.normalize(items.x[items.mask].float(), dim=-1).numpy(), owner.numpy()
+    return F.normalize(items.x[items.mask].float(), dim=-1).numpy(), items.mask.nonzero()[:, 0].numpy()
 
 
 def faiss_library():
     """The module faiss. Raises: BadInput where it is not installed."""
-    require("an index over set elements", "search", "faiss")
-    return import_module("faiss")
+    return _module("faiss", "search")
+
+
+def _module(name: str, extra: str = "engine"):
+    require("a gallery on an engine", extra, name)
+    return import_module(name)
+
+
+def _slots(gallery: Representation) -> int:
+    return gallery.x.shape[1] if isinstance(gallery, EmbeddingSet) else 1
 
 
 def _build(
-    gallery: Representation, folder: Path | str, digest: str, manifest: str, empty: Callable,
-    facts: Callable, progress: Callable, slots: int = 1,
-) -> Path:  # fmt: skip
+    gallery: Representation, folder: Path | str, digest: str, manifest: str, empty: Callable, facts: dict
+) -> Path:
+    """Fill an engine. empty: makes it, in a folder where nothing is taken for finished any more."""
     if isinstance(gallery, EmbeddingSet):
         require_element(gallery.mask, "set")
-    folder, n, total = Path(folder), len(gallery), 0
-    step = max(1, _CHUNK // (gallery.x.shape[1] if isinstance(gallery, EmbeddingSet) else 1))
+    folder, step, slots, total = Path(folder), max(1, _CHUNK // _slots(gallery)), facts.get("slots", 1), 0
     with filelock.FileLock(make_folder(folder) / "lock"):
         remove(folder, [manifest])
         try:
             with closing(empty()) as engine:
-                for start in progress(range(0, n, step)):
+                for start in range(0, len(gallery), step):
                     vectors, items = unit_elements(gallery[start : start + step])
                     places = np.arange(len(items)) - np.searchsorted(items, items)  # each item's count from 0
                     engine.add(vectors, (items + start) * slots + places % slots)
                     total += len(items)
-                engine.finish()
+                facts = facts | (engine.finish() or {})
         except (XmrError, MemoryError):
             raise
         except Exception as e:  # the engines raise nothing more special
             reason = str(e).strip().splitlines()[-1:]
-            raise CannotWrite(
-                f"the engine cannot hold the elements of {folder}, or does not answer {reason}."
-            ) from None
-        about = {"format": FORMAT, "gallery": digest, "items": n, "elements": total, **facts(engine)}
+            raise CannotWrite(f"the engine of {folder} cannot hold its elements or does not answer {reason}.") from None
+        about = {"format": FORMAT, "gallery": digest, "items": len(gallery), "elements": total, **facts}
         write_record(folder / manifest, about)
     return folder
 
@@ -239,6 +230,7 @@ class Lists:
     def finish(self):
         with atomic(self.file) as temporary:
             faiss_library().write_index(self.index, str(temporary))
+        return {"lists": self.index.nlist, "files": {LISTS: described(self.file)}}
 
     def count(self):
         return self.index.ntotal
@@ -251,27 +243,42 @@ class Lists:
         """faiss closes its file when the index is forgotten."""
 
 
-def _collection(folder: Path | str, digest: str, url: str, client: object, graph: bool, width: int | None = None):
+def _qdrant(folder: Path | str, digest: str, about: dict, client: object, width: int | None = None):
     """The vectors of a gallery in Qdrant. width: make an empty collection of this width."""
-    if url or client is not None:
-        return Server(url, client, f"xmr-{digest}", graph, width)
-    return Embedded(Path(folder) / ENGINE, graph, width)
+    if about["server"] or client is not None:
+        return Server(about["server"], client, f"xmr-{digest}", about["graph"], width)
+    return Embedded(Path(folder) / ENGINE, about["graph"], width)
 
 
-class Embedded:
+class _Qdrant:
+    """What both editions share. q: the module with their classes. graph: search by it, and not among all."""
+
+    def __init__(self, q, graph: bool):
+        self._q, self._graph = q, graph
+
+    def nearest(self, vectors, p):
+        how = self._q.SearchParams(exact=not self._graph, hnsw_ef=max(_CANDIDATES, p) if self._graph else None)
+        out = np.full((len(vectors), p), -1, np.int64)
+        for row, points in zip(out, self._answers(vectors.tolist(), p, how), strict=True):
+            row[: len(points)] = [point.id for point in points]
+        return out
+
+
+class Embedded(_Qdrant):
     """Vectors in a folder."""
 
     def __init__(self, folder: Path, graph: bool, width: int | None):
-        self._q, self._graph = _module("qdrant_edge"), graph
+        q = _module("qdrant_edge")
+        super().__init__(q, graph)
         if width is None:
-            self._shard = self._q.EdgeShard.load(str(folder))
+            self._shard = q.EdgeShard.load(str(folder))
             return
+        shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         # no log of updates: a build that is killed is built again; no graph unless finish asks for one
-        vectors = self._q.EdgeVectorParams(size=width, distance=self._q.Distance.Dot, memory=self._q.Memory.Cold)
-        hnsw = self._q.HnswIndexConfig(**_HNSW)
-        config = self._q.EdgeConfig(vectors=vectors, hnsw_config=hnsw, wal_enabled=False)
-        self._shard = self._q.EdgeShard.create(str(folder), config)
+        vectors = q.EdgeVectorParams(size=width, distance=q.Distance.Dot, memory=q.Memory.Cold)
+        config = q.EdgeConfig(vectors=vectors, hnsw_config=q.HnswIndexConfig(**_HNSW), wal_enabled=False)
+        self._shard = q.EdgeShard.create(str(folder), config)
 
     def add(self, vectors, numbers):
         points = [self._q.Point(n, v) for n, v in zip(numbers.tolist(), vectors, strict=True)]
@@ -285,31 +292,30 @@ class Embedded:
     def count(self):
         return self._shard.count(self._q.CountRequest(exact=True))
 
-    def nearest(self, vectors, p):
-        q = self._q
-        how = q.SearchParams(exact=not self._graph, hnsw_ef=max(_CANDIDATES, p) if self._graph else None)
-        requests = [q.QueryRequest(limit=p, query=q.Query.Nearest(v.tolist()), params=how) for v in vectors]
-        return _numbers(self._shard.query_batch(q.QueryBatchRequest(requests)), p)
+    def _answers(self, vectors, p, how):
+        requests = [self._q.QueryRequest(limit=p, query=self._q.Query.Nearest(v), params=how) for v in vectors]
+        return self._shard.query_batch(self._q.QueryBatchRequest(requests))
 
     def close(self):
         self._shard.close()
 
 
-class Server:
+class Server(_Qdrant):
     """Vectors on a server, which builds the graph by itself."""
 
     def __init__(self, url: str, client: object, name: str, graph: bool, width: int | None):
-        self._models, self._own, self._graph = _module("qdrant_client.models"), client is None, graph
-        self._client, self._name = client or _module("qdrant_client").QdrantClient(url=url), name
+        q, self._own, self._name = _module("qdrant_client.models"), client is None, name
+        super().__init__(q, graph)
+        self._client = client or _module("qdrant_client").QdrantClient(url=url)
         if width is not None:
-            hnsw = self._models.HnswConfigDiff(**(_HNSW if graph else {"m": 0}))
-            vectors = self._models.VectorParams(size=width, distance=self._models.Distance.DOT, on_disk=True)
+            vectors = q.VectorParams(size=width, distance=q.Distance.DOT, on_disk=True)
             if self._client.collection_exists(name):
                 self._client.delete_collection(name)
+            hnsw = q.HnswConfigDiff(**(_HNSW if graph else {"m": 0}))
             self._client.create_collection(name, vectors_config=vectors, hnsw_config=hnsw)
 
     def add(self, vectors, numbers):
-        batch = self._models.Batch(ids=numbers.tolist(), vectors=vectors.tolist())
+        batch = self._q.Batch(ids=numbers.tolist(), vectors=vectors.tolist())
         self._client.upsert(self._name, points=batch, wait=True)
 
     def finish(self):
@@ -318,23 +324,10 @@ class Server:
     def count(self):
         return self._client.count(self._name, exact=True).count
 
-    def nearest(self, vectors, p):
-        how = self._models.SearchParams(exact=not self._graph, hnsw_ef=max(_CANDIDATES, p) if self._graph else None)
-        requests = [self._models.QueryRequest(query=v.tolist(), limit=p, params=how) for v in vectors]
-        return _numbers([r.points for r in self._client.query_batch_points(self._name, requests)], p)
+    def _answers(self, vectors, p, how):
+        requests = [self._q.QueryRequest(query=v, limit=p, params=how) for v in vectors]
+        return [r.points for r in self._client.query_batch_points(self._name, requests)]
 
     def close(self):
         if self._own:
             self._client.close()
-
-
-def _numbers(answers: list[list], p: int) -> Int[np.ndarray, "e p"]:
-    out = np.full((len(answers), p), -1, np.int64)
-    for row, points in zip(out, answers, strict=True):
-        row[: len(points)] = [point.id for point in points]
-    return out
-
-
-def _module(name: str):
-    require("a gallery on an engine", "engine", name)
-    return import_module(name)

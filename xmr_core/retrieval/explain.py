@@ -4,8 +4,8 @@ It is the term of the score where the score is a sum over words or cells, else t
 word or the cell.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from math import isqrt
 
 import numpy as np
@@ -25,22 +25,27 @@ from xmr_core.similarities.base import Contributions, Similarity
 PATCHES = 5  # of an image of pixels, in a row and in a column
 STRONGEST = 3  # cells of an answer that are named
 TERM, WITHOUT = "terms of the score", "the score minus the score without it"
-_NO_ROWS = pd.DataFrame({"part": [], "name": [], "adds": [], "how": []})
+_COLUMNS = ["rank", "item", "score", "part", "name", "adds", "how"]
 
 
 @dataclass(frozen=True)
 class Pair:
     """A query and an answer as an image and a sentence. position: of the image in the library, None for one from
-    outside. image, caption: encoded. text: '' where an image answers an image. read: () → what the method reads of the
-    image; BadInput where the images of an index are gone."""
+    outside. image, caption: encoded. text: '' where an image answers an image."""
 
     library: Library
+    query: Query
     position: int | None
     image: Representation
     text: str
     caption: Representation
-    read: Callable[[], Features | Pixels]
     similarity: Similarity
+
+    def read(self) -> Features | Pixels:
+        """What the method reads of the image. Raises: BadInput where the images of an index are gone."""
+        if self.position is None:
+            return uploaded_input(self.library, self.query)
+        return self.library.inputs(np.array([self.position]))
 
 
 def pair_of(library: Library, query: Query, position: int, settings: Settings = Settings()) -> Pair:
@@ -50,18 +55,15 @@ def pair_of(library: Library, query: Query, position: int, settings: Settings = 
     >>> pair_of(example_library(), Query("image", item="0.png"), position=2).text
     'a green ring'
     """
-    image, caption, text = position, encode(library, query), query.text if query.kind == "text" else ""
+    encoded, image, text = encode(library, query), position, query.text if query.kind == "text" else ""
+    caption = encoded
     if query.kind == "caption":
         text = str(library.texts[library.position("captions", query.item)])
     elif query.target == "captions" and library.captions is not None:
         image = library.position("images", query.item) if query.kind == "image" else None
         text, caption = str(library.texts[position]), library.captions[position]
-    similarity = similarity_of(library, settings)
-    if image is None:
-        outside = encode(library, query)
-        return Pair(library, None, outside, text, caption, lambda: uploaded_input(library, query), similarity)
-    inputs = lambda: library.inputs(np.array([image]))  # noqa: E731
-    return Pair(library, image, library.images[image], text, caption, inputs, similarity)
+    of_image = encoded if image is None else library.images[image]
+    return Pair(library, query, image, of_image, text, caption, similarity_of(library, settings))
 
 
 def without_each_word(pair: Pair) -> pd.DataFrame:
@@ -79,9 +81,7 @@ def without_each_word(pair: Pair) -> pd.DataFrame:
     library = pair.library
     words = pair.text.split() if library.raw.vocabulary is None else known_words(library, pair.text)
     shorter = [" ".join(words[:n] + words[n + 1 :]) for n in range(len(words))] if len(words) > 1 else []
-    tokens = library.raw.new_captions([" ".join(words), *shorter])
-    with torch.inference_mode():
-        captions = library.method.encode_captions(tokens.to(library.method.device)).to("cpu")
+    captions = library.model.encoded("captions", library.raw.new_captions([" ".join(words), *shorter]))
     scores = score_matrix(pair.similarity, pair.image, captions)[0]
     return pd.DataFrame({"word": words[: len(shorter)], "adds": scores[0] - scores[1:]})
 
@@ -95,30 +95,18 @@ def without_each_cell(pair: Pair) -> Float[np.ndarray, " l"]:
     >>> without_each_cell(pair_of(example_library(), Query("text", "a red circle"), 0)).shape
     (4,)
     """
-    inputs, method = pair.read(), pair.library.method
-    inputs = _without_patches(inputs) if isinstance(inputs, Pixels) else _without_cells(inputs)
-    with torch.inference_mode():
-        images = method.encode_images(inputs.to(method.device)).to("cpu")
-    scores = score_matrix(pair.similarity, images, pair.caption)[:, 0]
+    inputs = pair.read()  # of one image, and then first as it is
+    if isinstance(inputs, Pixels):
+        rows, columns = (torch.arange(n) * PATCHES // n for n in inputs.x.shape[2:])
+        covered = rows[:, None] * PATCHES + columns == torch.arange(PATCHES**2)[:, None, None]  # patch h w
+        changed = torch.where(covered[:, None], inputs.x.mean((2, 3), keepdim=True), inputs.x)
+        inputs = Pixels(torch.cat([inputs.x, changed]))
+    else:
+        without = inputs.mask & ~torch.eye(inputs.mask.shape[1], dtype=torch.bool)
+        mask = torch.cat([inputs.mask, without])
+        inputs = replace(inputs[torch.zeros(len(mask), dtype=torch.long)], mask=mask)
+    scores = score_matrix(pair.similarity, pair.library.model.encoded("images", inputs), pair.caption)[:, 0]
     return scores[0] - scores[1:]
-
-
-def _without_cells(features: Features) -> Features:
-    """The features of one image, first as they are, then without each cell."""
-    cells = features.mask.shape[1]
-    local, vector = (
-        None if x is None else x.expand(cells + 1, *x.shape[1:]) for x in (features.local_feats, features.global_feat)
-    )
-    mask = torch.cat([features.mask, features.mask & ~torch.eye(cells, dtype=torch.bool)])
-    return Features(local, mask, vector)
-
-
-def _without_patches(image: Pixels) -> Pixels:
-    """One image, first as it is, then with each patch in the mean colour of the image."""
-    rows, columns = (torch.arange(n) * PATCHES // n for n in image.x.shape[2:])
-    covered = rows[:, None] * PATCHES + columns == torch.arange(PATCHES**2)[:, None, None]  # patch h w
-    changed = torch.where(covered[:, None], image.x.mean((2, 3), keepdim=True), image.x)
-    return Pixels(torch.cat([image.x, changed]))
 
 
 def relative_uncertainty(library: Library, modality: str, item: Representation) -> tuple[float, float] | None:
@@ -130,8 +118,7 @@ def relative_uncertainty(library: Library, modality: str, item: Representation) 
     >>> relative_uncertainty(library, "images", library.images[0]) is None
     True
     """
-    values = library.uncertainty(modality)
-    if values is None:
+    if (values := library.uncertainty(modality)) is None:
         return None
     value = float(uncertainty(item)[0])
     return value, float((values < value).mean())
@@ -151,13 +138,12 @@ def word_contributions(pair: Pair) -> pd.DataFrame:
     """
     parts = element_contributions(pair)
     names = [] if parts is None or parts.captions is None else element_names(pair, len(parts.captions))
-    if names and np.any(parts.captions[1:-1]):
+    if is_sum := names and np.any(parts.captions[1:-1]):
         rest = float(parts.captions[[0, -1]].sum() + parts.images.sum())
         table = pd.DataFrame({"word": [*names[1:-1], "(others)"], "adds": [*parts.captions[1:-1].tolist(), rest]})
-        table.attrs["how"] = TERM
-        return table
-    table = without_each_word(pair)
-    table.attrs["how"] = WITHOUT
+    else:
+        table = without_each_word(pair)
+    table.attrs["how"] = TERM if is_sum else WITHOUT
     return table
 
 
@@ -180,12 +166,10 @@ def cell_contributions(pair: Pair) -> tuple[Float[np.ndarray, " l"], str]:
 
 def element_contributions(pair: Pair) -> Contributions | None:
     """What the elements of the image and the sentence add by the similarity itself; None where they are no sets."""
-    if not (isinstance(pair.image, EmbeddingSet) and isinstance(pair.caption, EmbeddingSet)):
-        return None
-    try:
-        return pair.similarity.contributions(pair.image, pair.caption)
-    except XmrError:
-        return None
+    with suppress(XmrError):
+        if isinstance(pair.image, EmbeddingSet) and isinstance(pair.caption, EmbeddingSet):
+            return pair.similarity.contributions(pair.image, pair.caption)
+    return None
 
 
 def element_names(pair: Pair, count: int) -> list[str]:
@@ -224,14 +208,26 @@ def explained(library: Library, query: Query, table: pd.DataFrame, cells: int = 
     >>> explained(library, query, search(library, query.text, k=1))["name"].tolist()[:4]
     ['a', 'red', 'circle', '(others)']
     """
-    rows, columns = [], ["rank", "item", "score", *_NO_ROWS]
-    modality = query.target if library.captions is not None else "images"
+    rows, modality = [], query.target if library.captions is not None else "images"
     for answer in table.itertuples():
-        pair = pair_of(library, query, library.position(modality, answer.item))
-        for part in (_words(pair), _cells(pair, cells)):
-            rows.append(part.assign(rank=answer.rank, item=answer.item, score=answer.score))
-    rows = [part for part in rows if len(part)]
-    return pd.concat(rows, ignore_index=True)[columns] if rows else _NO_ROWS.reindex(columns=columns)
+        pair, parts = pair_of(library, query, library.position(modality, answer.item)), []
+        if pair.text:
+            words = word_contributions(pair)
+            parts.append(words.rename(columns={"word": "name"}).assign(part="word", how=words.attrs["how"]))
+        with suppress(BadInput):  # the images have moved, or the method reads nothing that has cells
+            parts.append(_strongest(*cell_contributions(pair), cells))
+        rows += [p.assign(rank=answer.rank, item=answer.item, score=answer.score) for p in parts if len(p)]
+    return pd.concat(rows, ignore_index=True)[_COLUMNS] if rows else pd.DataFrame(columns=_COLUMNS)
+
+
+def _strongest(values: Float[np.ndarray, " l"], how: str, most: int) -> pd.DataFrame:
+    """The cells that count most, of those that add anything."""
+    chosen = [n for n in np.argsort(-np.abs(values), kind="stable")[:most].tolist() if values[n] != 0]
+    edge = isqrt(len(values))
+    names = [f"row {n // edge + 1}, column {n % edge + 1} of {edge} × {edge}" for n in chosen]
+    if edge * edge != len(values):
+        names = [f"cell {n + 1} of {len(values)}" for n in chosen]
+    return pd.DataFrame({"part": "cell", "name": names, "adds": values[chosen], "how": how})
 
 
 def in_sentences(table: pd.DataFrame) -> list[str]:
@@ -241,30 +237,8 @@ def in_sentences(table: pd.DataFrame) -> list[str]:
     >>> in_sentences(pd.DataFrame([row]))
     ['1. a.jpg, score 0.5000', '   words (terms): dog +0.2000']
     """
-    lines = []
-    for (rank, item, score), own in table.groupby(["rank", "item", "score"], sort=False):
-        lines.append(f"{rank}. {item}, score {score:.4f}")
-        for (part, how), group in own.groupby(["part", "how"], sort=False):
-            said = ", ".join(f"{name} {adds:+.4f}" for name, adds in zip(group["name"], group["adds"], strict=True))
-            lines.append(f"   {'words' if part == 'word' else 'cells that count most'} ({how}): {said}")
-    return lines
-
-
-def _words(pair: Pair) -> pd.DataFrame:
-    if not pair.text:
-        return _NO_ROWS
-    table = word_contributions(pair)
-    return table.rename(columns={"word": "name"}).assign(part="word", how=table.attrs["how"])
-
-
-def _cells(pair: Pair, most: int) -> pd.DataFrame:
-    try:
-        values, how = cell_contributions(pair)
-    except BadInput:  # the images have moved, or the method reads nothing that has cells
-        return _NO_ROWS
-    strongest = [n for n in np.argsort(-np.abs(values), kind="stable")[:most].tolist() if values[n] != 0]
-    edge = isqrt(len(values))
-    names = [f"cell {n + 1} of {len(values)}" for n in strongest]
-    if edge * edge == len(values):
-        names = [f"row {n // edge + 1}, column {n % edge + 1} of {edge} × {edge}" for n in strongest]
-    return pd.DataFrame({"part": "cell", "name": names, "adds": values[strongest], "how": how})
+    lines, parts = {}, {"word": "words", "cell": "cells that count most"}
+    for (rank, item, score, part, how), own in table.groupby(["rank", "item", "score", "part", "how"], sort=False):
+        said = ", ".join(f"{name} {adds:+.4f}" for name, adds in zip(own["name"], own["adds"], strict=True))
+        lines.setdefault(f"{rank}. {item}, score {score:.4f}", []).append(f"   {parts[part]} ({how}): {said}")
+    return [line for title, own in lines.items() for line in (title, *own)]

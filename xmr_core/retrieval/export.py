@@ -116,13 +116,16 @@ def export_frame(
     """
     if project:
         require_choice("projection", project, PROJECTIONS)
-    parts = _of_model(source, images, texts) if isinstance(source, Model) else _of_library(_library(source, split))
+    if isinstance(source, str | Path):
+        source = open_index(source) if Path(source).expanduser().is_dir() else load(str(source))
+    if isinstance(source, TrainedRun):
+        source = open_library(source, split=split)
+    parts = _of_model(source, images, texts) if isinstance(source, Model) else _of_library(source)
     tables = [_rows(items, elements, columns) for items, columns in parts if items is not None and len(items)]
     frame = pd.concat(tables, ignore_index=True)
     points = np.stack(frame["embedding"])
     if wide:
-        columns = pd.DataFrame(points, columns=[f"e{n}" for n in range(points.shape[1])])
-        frame = pd.concat([frame.drop(columns="embedding"), columns], axis=1)
+        frame = frame.drop(columns="embedding").join(pd.DataFrame(points).add_prefix("e"))
     return frame.assign(**dict(zip("xy", projected(points, project).T, strict=True))) if project else frame
 
 
@@ -131,14 +134,15 @@ Part = tuple[Representation | None, dict]  # items, and columns of theirs by nam
 
 def _of_model(model: Model, images: Sequence, texts: Sequence[str]) -> list[Part]:
     texts = [texts] if isinstance(texts, str) else list(texts)
-    if not len(images) and not texts:
+    names, parts = [str(image) if isinstance(image, str | Path) else "" for image in images], []
+    if names:
+        ids = [name or str(n) for n, name in enumerate(names)]
+        parts.append((model.encode_images(images), {"modality": "image", "id": ids, "file": names}))
+    if texts:
+        parts.append((model.encode_texts(texts), {"modality": "caption", "id": range(len(texts)), "text": texts}))
+    if not parts:
         raise BadInput("a model holds no items: give images=[…] or texts=[…], or a run, or an index.")
-    names = [str(image) if isinstance(image, str | Path) else "" for image in images]
-    ids = [name or str(n) for n, name in enumerate(names)]
-    return [
-        (model.encode_images(images) if names else None, {"modality": "image", "id": ids, "file": names}),
-        (model.encode_texts(texts) if texts else None, {"modality": "caption", "id": range(len(texts)), "text": texts}),
-    ]
+    return parts
 
 
 def _of_library(library: Library) -> list[Part]:
@@ -154,14 +158,6 @@ def _of_library(library: Library) -> list[Part]:
         columns["split"], values = library.split_of_each(modality), library.uncertainty(modality)
         columns["uncertainty"] = np.nan if values is None else values
     return [(library.images, images), (library.captions, captions)]
-
-
-def _library(source: TrainedRun | Library | Path | str, split: str) -> Library:
-    if isinstance(source, str | Path):
-        if Path(source).expanduser().is_dir():
-            return open_index(source)
-        source = load(str(source))
-    return open_library(source, split=split) if isinstance(source, TrainedRun) else source
 
 
 def _rows(items: Representation, elements: bool, columns: dict) -> pd.DataFrame:

@@ -5,8 +5,9 @@ A gallery, which is one safetensors file, holds the representations of all image
 
 import json
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
+from typing import BinaryIO
 
 import filelock
 import numpy as np
@@ -24,29 +25,10 @@ from xmr_core.base.machine import commit
 from xmr_core.base.paths import open_regular
 from xmr_core.base.types import Embedding, EmbeddingSet, GaussianEmbedding, Relevance, Representation, Rows, widened
 from xmr_core.data.readers.folder import load_folder
+from xmr_core.models import model_folder
 from xmr_core.models.model import Model
-from xmr_core.models.model_folder import (
-    CONFIG,
-    check_files,
-    described,
-    json_object,
-    read_config,
-    read_manifest,
-    read_model,
-    remove,
-    require_own,
-    write_model,
-)
-from xmr_core.retrieval.library import (
-    Library,
-    Opened,
-    encoded_images,
-    folder_library,
-    of_folder,
-    of_split,
-    open_library,
-    readers,
-)
+from xmr_core.retrieval import library as libraries
+from xmr_core.retrieval.library import Library, Opened
 from xmr_core.training.runs.folder import TrainedRun, load
 
 FORMAT = 4
@@ -54,7 +36,7 @@ MANIFEST, ITEMS, MODEL = "index.json", "items.json", "model"  # the last is a fo
 IMAGES, CAPTIONS, RELEVANCE = (f"{name}.safetensors" for name in ("images", "captions", "relevance"))
 DTYPES = {"float32": torch.float32, "float16": torch.float16}
 _OWN = (MANIFEST, IMAGES, CAPTIONS, ITEMS, RELEVANCE)  # the list first: a killed process leaves no index
-_ARRAYS = ("image_ids", "caption_ids", "texts", "splits")
+_ARRAYS = ("image_ids", "caption_ids", "texts")
 _WRITTEN = 4096  # items written at a time
 _AGAIN = "python -m xmr_core index RUN OUT, with --folder for images of your own"
 _FIELDS = {Embedding: ("x",), EmbeddingSet: ("x", "mask"), GaussianEmbedding: ("mean", "log_std", "samples")}
@@ -96,9 +78,7 @@ def write_gallery(path: Path | str, chunks: Iterable[Representation], n: int, dt
         for chunk in chunks:
             kind = kind or next((kind for kind in _FIELDS if isinstance(chunk, kind)), EmbeddingSet)
             if not isinstance(chunk, kind) or row + len(chunk) > n:
-                raise BadInput(
-                    f"{path.name}: {n:,} items as {kind.__name__} do not end in this {type(chunk).__name__}."
-                )
+                raise BadInput(f"{n:,} items as {kind.__name__} do not end in this {type(chunk).__name__}.")
             places = places or _begin(f, kind, chunk, n, DTYPES[dtype])
             if kind is EmbeddingSet:
                 chunk = widened(chunk, places["x"][1][0])
@@ -112,10 +92,11 @@ def write_gallery(path: Path | str, chunks: Iterable[Representation], n: int, dt
     return path
 
 
-def _begin(
-    f, kind: type, first: Representation, n: int, dtype: torch.dtype
-) -> dict[str, tuple[int, tuple[int, ...], torch.dtype]]:
-    """Write the header. Returns name → (byte at which its numbers begin, shape of an item, type in the file)."""
+Place = tuple[int, tuple[int, ...], torch.dtype]  # first byte of a tensor, shape of an item, type in the file
+
+
+def _begin(f: BinaryIO, kind: type, first: Representation, n: int, dtype: torch.dtype) -> dict[str, Place]:
+    """Write the header. Returns name → its place."""
     places, header, end = {}, {"__metadata__": {"kind": kind.__name__}}, 0
     for name in _FIELDS[kind]:  # masks come last, so that numbers of 4 bytes begin at multiples of 4
         if (tensor := getattr(first, name)) is not None:
@@ -172,22 +153,16 @@ def _fit_together(kind: type, tensors: dict[str, Tensor]) -> bool:
 
 def index_split(run: TrainedRun, folder: Path | str, split: str = "test", dtype: str = "float32") -> Path:
     """Encode a split of a run's own corpus into an index. Returns and raises as save_index; raises as open_library."""
-    return save_index(open_library(run, split=split), folder, dtype)
+    return save_index(libraries.open_library(run, split=split), folder, dtype)
 
 
-def index_folder(
-    trained: TrainedRun | Model,
-    images: Path | str,
-    folder: Path | str,
-    dtype: str = "float32",
-    progress: Callable | None = None,
-) -> Path:
+def index_folder(trained: TrainedRun | Model, images: Path | str, folder: Path | str, dtype: str = "float32") -> Path:
     """Encode all images of a folder and its sub-folders into an index.
 
     trained: a run, or a model of xmr.load, which needs no run here. Images are encoded and written in chunks, so they
-    need not fit into memory. progress: as of open_folder. Returns and raises as save_index; raises as open_folder.
+    need not fit into memory. Returns and raises as save_index; raises as open_folder.
     """
-    return save_index(folder_library(trained, images, progress=progress), folder, dtype)
+    return save_index(libraries.folder_library(trained, images), folder, dtype)
 
 
 def save_index(library: Library, folder: Path | str, dtype: str = "float32") -> Path:
@@ -198,33 +173,30 @@ def save_index(library: Library, folder: Path | str, dtype: str = "float32") -> 
         are of no index; CannotWrite where the folder refuses.
     """
     folder = files.named(folder, "index")
-    ours = (folder / "lock").exists() or {"format", "seal"} <= json_object(folder / MANIFEST).keys()
-    require_own(folder, (*_OWN, MODEL), ours, "index")
-    images = encoded_images(library) if library.images is None else _chunks(library.images)
-    galleries = {IMAGES: (images, len(library.image_ids))}
+    ours = (folder / "lock").exists() or {"format", "seal"} <= model_folder.json_object(folder / MANIFEST).keys()
+    model_folder.require_own(folder, (*_OWN, MODEL), ours, "index")
+    galleries = {IMAGES: libraries.encoded_images(library) if library.images is None else _chunks(library.images)}
     if library.captions is not None:
-        galleries[CAPTIONS] = _chunks(library.captions), len(library.caption_ids)
+        galleries[CAPTIONS] = _chunks(library.captions)
     items = {"label": library.label, "pixels": library.pixels is not None}
-    for name in _ARRAYS:
-        values = getattr(library, name)
-        items[name] = None if values is None else values.tolist()
-    items["relevance_sets"] = list(library.relevance_sets)
-    arrays = {
-        f"{kind}/{name}": np.ascontiguousarray(getattr(r, name))
-        for kind, r in library.relevance_sets.items()
-        for name in ("indptr", "indices")
-    }
+    items |= {name: getattr(library, name).tolist() for name in _ARRAYS}
+    items["splits"] = None if library.splits is None else library.splits.tolist()
+    items["relevance_sets"], arrays = list(library.relevance_sets), {}
+    for kind, relevance in library.relevance_sets.items():
+        for name in ("indptr", "indices"):
+            arrays[f"{kind}/{name}"] = np.ascontiguousarray(getattr(relevance, name))
     with filelock.FileLock(files.make_folder(folder) / "lock"):
-        remove(folder, _OWN)
-        for name, (chunks, n) in galleries.items():
-            write_gallery(folder / name, chunks, n, dtype)
+        model_folder.remove(folder, _OWN)
+        for name, chunks in galleries.items():
+            write_gallery(folder / name, chunks, len(library.ids(Path(name).stem)), dtype)
         files.write_json(folder / ITEMS, items)
         files.write_atomic(folder / RELEVANCE, save_arrays(arrays))
-        write_model(library.model, folder / MODEL)
-        of_model = (f"{MODEL}/{name}" for name in (CONFIG, *read_config(folder / MODEL)["files"]))
+        model_folder.write_model(library.model, folder / MODEL)
+        of_model = (model_folder.CONFIG, *model_folder.read_config(folder / MODEL)["files"])
+        written = (*galleries, ITEMS, RELEVANCE, *(f"{MODEL}/{name}" for name in of_model))
         about = {"format": FORMAT, "code": {"xmr_core": __version__, "git_commit": commit()[0]}}
         about |= {"source": library.source, "dtype": dtype}
-        about["files"] = {name: described(folder / name) for name in (*galleries, ITEMS, RELEVANCE, *of_model)}
+        about["files"] = {name: model_folder.described(folder / name) for name in written}
         write_record(folder / MANIFEST, about)
     return folder
 
@@ -248,11 +220,12 @@ def open_index(folder: Path | str, verify: bool = False, images: Path | str = ""
     """
     folder = files.existing(folder, "index")
     try:
-        about = read_manifest(folder / MANIFEST, FORMAT, _AGAIN)
-        check_files(folder, about["files"], _AGAIN, verify)
-        model, items = read_model(folder / MODEL, verify=False), files.read_json(folder / ITEMS)
+        about = model_folder.read_manifest(folder / MANIFEST, FORMAT, _AGAIN)
+        model_folder.check_files(folder, about["files"], _AGAIN, verify)
+        model, items = model_folder.read_model(folder / MODEL, verify=False), files.read_json(folder / ITEMS)
         galleries = [open_gallery(folder / name) if name in about["files"] else None for name in (IMAGES, CAPTIONS)]
-        ids, caption_ids, texts, splits = (_objects(items.get(name)) for name in _ARRAYS)
+        ids, caption_ids, texts = (np.array(items[name], object) for name in _ARRAYS)
+        splits = None if items.get("splits") is None else np.array(items["splits"], object)
         arrays = load_arrays((folder / RELEVANCE).read_bytes())
         relevances = {
             kind: Relevance(arrays[f"{kind}/indptr"], arrays[f"{kind}/indices"], caption_ids, ids)
@@ -264,7 +237,7 @@ def open_index(folder: Path | str, verify: bool = False, images: Path | str = ""
         source = {name: str(about["source"][name]) for name in ("kind", "name", "fingerprint")}
         return Library(
             items["label"], model, *galleries, ids, caption_ids, texts, relevances,
-            **readers(lambda: _opened(model, source, images), items["pixels"]), splits=splits, source=source,
+            **libraries.readers(lambda: _opened(model, source, images), items["pixels"]), splits=splits, source=source,
             folder=folder, about=about,
         )  # fmt: skip
     except XmrError:
@@ -276,28 +249,18 @@ def open_index(folder: Path | str, verify: bool = False, images: Path | str = ""
 
 def _opened(model: Model, source: dict, moved: Path | str) -> Opened:
     """The indexed images themselves."""
-    name = source["name"]
+    name, run_id = source["name"], str(model.about.get("run", ""))
     if source["kind"] == "folder":
         if not Path(place := moved or name).expanduser().is_dir():
             raise BadInput(f"the indexed images are not in {place} any more. Give their place: images=FOLDER.")
-        corpus = load_folder(place)
+        opened = libraries.of_folder(model, load_folder(place))
     else:
-        run_id = str(model.about.get("run", ""))
         try:
             run = load(run_id)
         except BadInput:
             where = f"the {name} split of run {run_id}, which is not in {paths.root() / 'runs'}"
             raise BadInput(f"the images of this index are those of {where}. Set XMR_HOME to its folder.") from None
-        prepared = run.prepared()
-        corpus = prepared.corpus
-    if corpus.fingerprint != source["fingerprint"]:
+        opened = libraries.of_split(run.prepared(), name)
+    if opened[0].fingerprint != source["fingerprint"]:
         raise BadInput(f"{name} has changed since it was indexed. Build the index again: {_AGAIN}.")
-    return of_folder(model, corpus) if source["kind"] == "folder" else of_split(prepared, name)
-
-
-def _objects(values: list | None) -> np.ndarray | None:
-    if values is None:
-        return None
-    out = np.empty(len(values), object)
-    out[:] = values
-    return out
+    return opened

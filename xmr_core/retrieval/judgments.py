@@ -3,10 +3,10 @@
 import json
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import BinaryIO
 from urllib.parse import quote
 
 import filelock
@@ -52,10 +52,8 @@ class Judgments:
             except OSError as e:
                 raise BadInput(f"{out.path} cannot be read as judgments ({e.strerror}). Give a file.") from None
             for line in text.split("\n"):
-                try:
+                with suppress(ValueError, KeyError, TypeError):  # cut by a kill, or not ours
                     out._take(json.loads(line))
-                except (ValueError, KeyError, TypeError, BadInput):  # cut by a kill, or not ours
-                    continue
         return out
 
     def mark(self, query: Key, item: Key, verdict: str) -> None:
@@ -68,9 +66,10 @@ class Judgments:
         files.make_folder(self.path.parent)
         try:
             with filelock.FileLock(f"{self.path}.lock"), open_to_append(self.path) as file:
-                if file.tell() and _last_byte(file) != b"\n":
-                    file.write(b"\n")  # below a line that a kill cut
-                file.write(json.dumps(act, ensure_ascii=False).encode() + b"\n")
+                if file.tell():
+                    file.seek(-1, os.SEEK_END)
+                start = b"" if file.read(1) in (b"", b"\n") else b"\n"  # below a line that a kill cut
+                file.write(start + json.dumps(act, ensure_ascii=False).encode() + b"\n")
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as e:
@@ -91,17 +90,15 @@ class Judgments:
         >>> [judgments.corrected(base)[n].tolist() for n in range(2)]
         [[0, 1], []]
         """
-        captions = {str(c): n for n, c in enumerate(base.query_ids.tolist())}
-        images = {str(i): n for n, i in enumerate(base.gallery_ids.tolist())}
-        pairs = {}
+        ids = base.query_ids.tolist(), base.gallery_ids.tolist()
+        (captions, images), pairs = ({str(name): n for n, name in enumerate(own)} for own in ids), {}
         for (kind, query), answers in self.verdicts.items():
             for (_, item), verdict in answers.items():
                 caption, image = (query, item) if kind == "caption" else (item, query)
                 if kind != "text" and caption in captions and image in images:
                     pairs[captions[caption], images[image]] = verdict
-        rows = {caption for caption, _ in pairs}
-        right = {(c, i) for c in rows for i in base[c].tolist()} | {p for p, v in pairs.items() if v == "right"}
-        right -= {p for p, v in pairs.items() if v == "wrong"}
+        annotated = {(c, i): "right" for c, _ in pairs for i in base[c].tolist()}
+        right = [pair for pair, verdict in (annotated | pairs).items() if verdict == "right"]
         q, g = np.array(sorted(right), np.int64).reshape(-1, 2).T
         return Relevance.from_positions(q, g, base.query_ids, base.gallery_ids)
 
@@ -130,8 +127,3 @@ def _key(pair: Sequence) -> Key:
     if isinstance(pair, str) or len(pair) != 2:
         raise BadInput(f"an item or a query is named by its kind and its id, as ('images', '1.jpg'); got {pair!r}.")
     return str(pair[0]), str(pair[1])
-
-
-def _last_byte(file: BinaryIO) -> bytes:
-    file.seek(-1, os.SEEK_END)
-    return file.read(1)

@@ -1,6 +1,7 @@
 """A library: the encoded items that a query is ranked against, and the model that encoded them."""
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -101,12 +102,9 @@ class Library:
 
         def compute():
             items = self.images if modality == "images" else self.captions
-            if items is None or not (isinstance(items, GaussianEmbedding) or elements_of(items) > 1):
-                return None
-            try:
-                return np.concatenate([uncertainty(items[n : n + _CHUNK]) for n in range(0, len(items), _CHUNK)])
-            except BadInput:  # a method of means only
-                return None
+            with suppress(BadInput):  # a method of means only
+                if isinstance(items, GaussianEmbedding) or elements_of(items) > 1:
+                    return np.concatenate([uncertainty(items[n : n + _CHUNK]) for n in range(0, len(items), _CHUNK)])
 
         return self.once(("uncertainty", modality), compute)
 
@@ -138,7 +136,7 @@ class Library:
         return self._cache[name]
 
 
-def elements_of(items: Representation) -> int:
+def elements_of(items: Representation | None) -> int:
     """Elements of each set where their number was chosen; 1 for vectors, distributions, and sets of words or cells."""
     chosen = isinstance(items, EmbeddingSet) and items.x.shape[1] <= _LARGEST_SET and bool(items.mask.all())
     return items.x.shape[1] if chosen else 1
@@ -169,9 +167,9 @@ def of_split(prepared: Prepared, split: str) -> Opened:
     return prepared.corpus, part.image_rows, part.images_at
 
 
-def of_folder(model: Model, corpus: Corpus, progress: Callable | None = None) -> Opened:
+def of_folder(model: Model, corpus: Corpus) -> Opened:
     """All images of a folder's corpus."""
-    return corpus, np.arange(len(corpus.images)), model.raw.images_of(corpus, progress)
+    return corpus, np.arange(len(corpus.images)), model.raw.images_of(corpus)
 
 
 def open_library(run: TrainedRun, label: str = "", split: str = "test") -> Library:
@@ -180,45 +178,42 @@ def open_library(run: TrainedRun, label: str = "", split: str = "test") -> Libra
     Relevance sets with fewer ids than the split (PMRP, ECCV Caption) are left out, because positions would differ.
     Raises: BadInput for an unknown split.
     """
-    model, prepared = model_of(run), run.prepared()
+    return _library_of(label or run.config.method, model_of(run), run.prepared(), split)
+
+
+def _library_of(label: str, model: Model, prepared: Prepared, split: str) -> Library:
     require_choice("split", split, prepared.splits)
     part, corpus = prepared.splits[split], prepared.corpus
     images, captions = encode_split(model.method, part)
-    own = corpus.captions.iloc[part.caption_rows]
-    relevances = {kind: relevance(split) for kind, relevance in corpus.relevance_sets.items()}
-    complete = {
-        kind: r
-        for kind, r in relevances.items()
-        if isinstance(r, Relevance) and (len(r.query_ids), len(r.gallery_ids)) == (len(captions), len(images))
-    }
+    own, relevances = corpus.captions.iloc[part.caption_rows], {}
+    for kind, relevance in corpus.relevance_sets.items():
+        r = relevance(split)
+        if isinstance(r, Relevance) and (len(r.query_ids), len(r.gallery_ids)) == (len(captions), len(images)):
+            relevances[kind] = r
     ids, splits = corpus.images.index.to_numpy()[part.image_rows], np.full(len(images), split, object)
     return Library(
-        label or run.config.method, model, images, captions, ids, own.index.to_numpy(), own["text"].to_numpy(),
-        complete, **readers(lambda: of_split(prepared, split), corpus.read_pixels is not None), splits=splits,
+        label, model, images, captions, ids, own.index.to_numpy(), own["text"].to_numpy(), relevances,
+        **readers(lambda: of_split(prepared, split), corpus.read_pixels is not None), splits=splits,
         source={"kind": "split", "name": split, "fingerprint": corpus.fingerprint},
     )  # fmt: skip
 
 
-def open_folder(
-    trained: TrainedRun | Model, folder: Path | str, label: str = "", progress: Callable | None = None
-) -> Library:
+def open_folder(trained: TrainedRun | Model, folder: Path | str, label: str = "") -> Library:
     """Encode all images of a folder and its sub-folders with a run, which was trained on another corpus, or a model.
 
     Captions are encoded too where the folder has a file of them (docs/data.md), and give the relevance set 'annotated';
     all splits are searched, and `splits` says which image is in which. Frozen features of the images are cached on
-    disk. progress: as of RawInputs.images_of.
+    disk.
     Raises: BadInput for a folder without images, or a method on region features, which only a detector could make.
     """
-    library = folder_library(trained, folder, label, progress)
-    return replace(library, images=joined([*encoded_images(library)]))
+    library = folder_library(trained, folder)
+    return replace(library, label=label or library.label, images=joined([*encoded_images(library)]))
 
 
-def folder_library(
-    trained: TrainedRun | Model, folder: Path | str, label: str = "", progress: Callable | None = None
-) -> Library:
+def folder_library(trained: TrainedRun | Model, folder: Path | str) -> Library:
     """A library of a folder whose captions are encoded and whose images are not (None); see encoded_images."""
     model, corpus = as_model(trained), load_folder(folder)
-    opened = of_folder(model, corpus, progress)
+    opened = of_folder(model, corpus)
     ids, caption_ids = corpus.images.index.to_numpy(), corpus.captions.index.to_numpy()
     texts, relevances, captions, splits = corpus.captions["text"].to_numpy(), {}, None, None
     if len(texts):
@@ -227,7 +222,7 @@ def folder_library(
         captions, splits = model.encode_texts(texts.tolist()), corpus.images["split"].to_numpy(object)
     place = str(Path(folder).expanduser().resolve())
     return Library(
-        label or model.method.name, model, None, captions, ids, caption_ids, texts, relevances,
+        model.method.name, model, None, captions, ids, caption_ids, texts, relevances,
         **readers(lambda: opened, pixels=True), splits=splits,
         source={"kind": "folder", "name": place, "fingerprint": corpus.fingerprint},
     )  # fmt: skip
@@ -235,11 +230,8 @@ def folder_library(
 
 def encoded_images(library: Library) -> Iterator[Representation]:
     """The images of a library, encoded in chunks."""
-    for start in range(0, len(library.image_ids), _ENCODED):
-        with torch.inference_mode():
-            positions = np.arange(start, min(start + _ENCODED, len(library.image_ids)))
-            encoded = library.method.encode_images(library.inputs(positions).to(library.method.device)).to("cpu")
-        yield encoded
+    for chunk in np.split(positions := np.arange(len(library.image_ids)), positions[_ENCODED::_ENCODED]):
+        yield library.model.encoded("images", library.inputs(chunk))
 
 
 # A small library and a small model in memory, on which every function of this folder can be tried.
@@ -260,7 +252,7 @@ def _untrained(method: str, prepared: Prepared) -> Model:
     with torch.random.fork_rng():
         torch.manual_seed(0)
         trained = build(method, prepared.inputs, d=8).eval()
-    return Model(method, trained, prepared, {"options": {"d": 8}, "form": "matched"})
+    return Model(method, trained, prepared, {"method": method, "options": {"d": 8}, "form": "matched"})
 
 
 def example_library(method: str = "dive") -> Library:
@@ -274,8 +266,6 @@ def example_library(method: str = "dive") -> Library:
     features = np.random.default_rng(0).normal(size=(5, 4, 6)).astype(np.float32)
     texts = ["a red square and a green ring", "a blue circle", "a red circle", "a blue square", "a green ring"]
     prepared = prepare(from_arrays(features, texts, splits=["train", "val", "test", "test", "test"], name="example"))
-    model, relevance = _untrained(method, prepared), prepared.corpus.relevance_sets["annotated"]("test")
-    images, captions = encode_split(model.method, prepared.splits["test"])
     ids, caption_ids = (np.array([f"{n}.{kind}" for n in range(3)], object) for kind in ("png", "txt"))
-    inputs, texts = prepared.splits["test"].images_at, np.array(texts[2:], object)
-    return Library(method, model, images, captions, ids, caption_ids, texts, {"annotated": relevance}, inputs)
+    library = _library_of(method, _untrained(method, prepared), prepared, "test")
+    return replace(library, image_ids=ids, caption_ids=caption_ids, splits=None)

@@ -1,23 +1,25 @@
 """A query (a sentence, an image, or an item of the corpus), and its answer: all items in order, which of them are
-right, and the rank of every right one."""
+right, and the rank of every right one. In large galleries an engine proposes items and the exact similarity ranks them.
+"""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 import pandas as pd
-import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 
-from xmr_core.base.errors import BadInput, DamagedFile, require_choice
-from xmr_core.base.types import Features, GaussianEmbedding, Pixels, Relevance, Representation
-from xmr_core.data.inputs import one_image, pixels_of
-from xmr_core.evaluation.ranks import checked_k, relevant_ranks, score_matrix
+from xmr_core.base.errors import BadInput, DamagedFile, require_choice, require_number
+from xmr_core.base.types import Features, GaussianEmbedding, Pixels, Representation
+from xmr_core.data.inputs import ImageLike, one_image, pixels_of
+from xmr_core.evaluation.ranks import MODALITIES, Scoring, checked_k, score_matrix, top_k
 from xmr_core.features.words import rule
 from xmr_core.retrieval.library import Library
 from xmr_core.similarities.base import Similarity
 from xmr_core.similarities.gaussian import GaussianDistance
 
+_NEAR = 1e-4  # of the largest score: more than float32 gets wrong; measured for every query
 # kind → modality of the answers
 KINDS = {"text": "images", "caption": "images", "image": "captions", "upload": "captions"}
 
@@ -63,15 +65,13 @@ def encode(library: Library, query: Query) -> Representation:
     if query.kind == "image":
         return library.images[library.position("images", query.item)]
     if library.last.get("query") is not query:
-        device = library.method.device
-        with torch.inference_mode():
-            if query.kind == "upload":
-                encoded = library.method.encode_images(uploaded_input(library, query).to(device))
-            else:
-                if library.raw.vocabulary is not None:
-                    known_words(library, query.text)  # refuses a sentence without any known word
-                encoded = library.method.encode_captions(library.raw.new_captions([query.text]).to(device))
-        library.last.update(encoded=encoded.to("cpu"), query=query)
+        if query.kind == "upload":
+            encoded = library.model.encoded("images", uploaded_input(library, query))
+        else:
+            if library.raw.vocabulary is not None:
+                known_words(library, query.text)  # refuses a sentence without any known word
+            encoded = library.model.encoded("captions", library.raw.new_captions([query.text]))
+        library.last.update(encoded=encoded, query=query)
     return library.last["encoded"]
 
 
@@ -100,8 +100,8 @@ def read_words(library: Library, query: Query) -> tuple[tuple[str, ...], dict[st
     if query.kind != "text":
         return (), {}
     raw, nearest = library.raw, {}
-    if raw.captions.nearest:
-        words, table = rule(raw.vocabulary.tokeniser)(query.text), raw.captions.nearest
+    if table := raw.captions.nearest:
+        words = rule(raw.vocabulary.tokeniser)(query.text)
         nearest = {w: table[w] for w in words if w not in raw.vocabulary.numbers and w in table}
     return tuple(raw.words_of(query.text)[1]), nearest
 
@@ -169,12 +169,9 @@ def rank(
         right = library.relevant(kind, modality, library.position(modality, query.item))
         table[kind] = np.isin(order, right)
         right = right[np.isin(right, among)]
-        if len(right):
-            own = np.searchsorted(among, right)
-            relevance = Relevance.from_positions(np.zeros(len(right)), own, [query.item], ids[among])
-            best_first = ids[right[np.argsort(-scores[right], kind="stable")]]
-            ranks = relevant_ranks(scores[None, among], relevance).ranks.tolist()
-            rows += zip([kind] * len(ranks), best_first, ranks, strict=True)
+        others = scores[np.setdiff1d(among, right)]
+        best_first = right[np.argsort(-scores[right], kind="stable")]
+        rows += [(kind, ids[item], n + int((others >= scores[item]).sum())) for n, item in enumerate(best_first, 1)]
     relevant = pd.DataFrame(rows, columns=["kind", "item", "rank"])
     return Ranking(target, scores, order, table, relevant, *read_words(library, query), len(among))
 
@@ -207,3 +204,131 @@ def similarity_of(library: Library, settings: Settings) -> Similarity:
     if settings.distance:
         return GaussianDistance(settings.distance)
     return own.replace(alpha=settings.alpha) if settings.alpha else own
+
+
+class Proposer(Protocol):
+    """An engine that holds the elements of a gallery. Whatever has these two is searched by `two_stage`.
+
+    gallery: the items themselves, from which proposed ones are scored.
+    """
+
+    gallery: Representation
+
+    def propose(self, queries: Representation, n: int) -> list[Int[np.ndarray, " p"]]:
+        """For each query the positions of the items that hold the n elements nearest to each of its own elements,
+        ascending, each once."""
+        ...
+
+
+def search(
+    library: Library, text: str = "", image: ImageLike | None = None, k: int = 10, elements: Proposer | None = None
+) -> pd.DataFrame:
+    """The k best answers to a sentence or to an image.
+
+    Images answer a sentence. Captions answer an image; where the library has no captions, similar images answer it.
+    `explain.explained` says why.
+
+    Args:
+        library: an index or any other Library. image: a file, a PIL image, or pixels.
+        elements: the elements of the library's images in an engine (open_elements, open_engine). The images are then
+            searched in two stages (two_stage) instead of being compared one by one. Captions are always compared one by
+            one.
+    Returns: columns rank (from 1), item, text (of captions) and score. Equal scores are in file order.
+        table.attrs['unknown_words'] holds the words of the sentence that the method does not know, and
+        table.attrs['nearest'] words that no training caption has, with the word that each is read as.
+    Raises: BadInput for no query or two, for an image where there are no captions and the method cannot compare images
+        with images, and as rank; DamagedFile for an image file that cannot be read.
+
+    >>> from xmr_core.retrieval import example_library
+    >>> search(example_library(), "a red zebra", k=2).attrs["unknown_words"]
+    ('zebra',)
+    """
+    if not isinstance(text, str) or bool(text.strip()) == (image is not None):
+        raise BadInput("search for one sentence or one image, and not both.")
+    query = Query("text", text) if image is None else Query("upload", pixels=pixels_of(image))
+    target = "images" if library.captions is None else query.target
+    if target != query.target and not library.method.similarity.symmetric:
+        raise BadInput(f"{library.label} compares images with captions only, and here are none; type a sentence.")
+    if elements is None or target == "captions":
+        table = rank(library, query, Settings(k=k), target=target).table
+    else:
+        scores, positions = two_stage(elements, encode(library, query), library.method.similarity, k)
+        filled = positions[0] >= 0
+        table = answer_table(library, target, positions[0][filled], scores[0][filled])
+    table.attrs |= dict(zip(("unknown_words", "nearest"), read_words(library, query), strict=True))
+    return table
+
+
+def two_stage(
+    index: Proposer,
+    queries: Representation,
+    similarity: Similarity,
+    k: int = 10,
+    per_element: int = 100,
+    modality: str = "captions",
+) -> tuple[Float[np.ndarray, "q k"], Int[np.ndarray, "q k"]]:
+    """(scores, positions) of the best k items for every query among those that an engine proposes; −∞ and −1 where
+    fewer were proposed, equal scores in file order.
+
+    Every real element of a query proposes the items of the `per_element` elements nearest to it by cosine; a
+    distribution proposes by its mean. All proposed items are taken from the gallery and scored exactly, so a returned
+    item has the score of exact search. An item can be missed only if none of its elements is near one of the query's;
+    `recall` measures how often.
+
+    Args:
+        index: Elements or any other Proposer. modality: of the queries: 'captions' (the gallery holds images) or
+            'images'.
+    Raises: BadInput for k or per_element below 1, another modality, or another width than the gallery's.
+    """
+    require_choice("modality", modality, MODALITIES)
+    checked_k(k)
+    require_number("per_element", per_element, 1)
+    scoring = Scoring(similarity, *((index.gallery, queries) if modality == "captions" else (queries, index.gallery)))
+    scores, positions = np.full((len(queries), k), -np.inf, np.float32), np.full((len(queries), k), -1, np.int64)
+    for q, items in enumerate(index.propose(queries, per_element)):
+        if len(items):
+            best, order = _best_of(scoring, q, items, k, modality)
+            scores[q, : len(best)], positions[q, : len(best)] = best, order
+    return scores, positions
+
+
+def recall(
+    index: Proposer,
+    queries: Representation,
+    similarity: Similarity,
+    k: int = 10,
+    per_element: int = 100,
+    modality: str = "captions",
+) -> float:
+    """Share of the k best items of exact search that two_stage finds, in any order, over the given queries, in [0, 1].
+
+    Args and raises: as two_stage. Every item of the gallery is compared with every query, so give a sample of queries.
+    """
+    proposed = two_stage(index, queries, similarity, k, per_element, modality)[1]
+    exact = top_k(similarity, queries, index.gallery, k, modality)[1]
+    return float(np.mean([np.isin(e, f).mean() for e, f in zip(exact, proposed, strict=True)]))
+
+
+def _best_of(
+    scoring: Scoring, q: int, items: Int[np.ndarray, " n"], k: int, modality: str
+) -> tuple[Float[np.ndarray, " k"], Int[np.ndarray, " k"]]:
+    """(scores in float64, positions) of the best k of some items for one query. Fast scores choose the items that are
+    scored exactly (top_k would first measure their error, which takes longer than scoring a few items); items that
+    float64 cannot tell apart stand in file order."""
+    query, k = np.array([q]), min(k, len(items))
+
+    def scored(form: Callable, chosen: np.ndarray) -> Float[np.ndarray, " n"]:
+        return (form(chosen, query) if modality == "captions" else form(query, chosen)).double().numpy().reshape(-1)
+
+    fast = scored(scoring.block, items)
+    margin = _NEAR * max(1.0, np.abs(fast[np.isfinite(fast)]).max(initial=0.0))
+    close = np.flatnonzero(fast >= np.partition(fast, -k)[-k] - margin)
+    exact = scored(scoring.exact, items[close])
+    with np.errstate(invalid="ignore"):  # −∞ − −∞
+        if 4 * np.nan_to_num(np.abs(exact - fast[close])).max() > margin:  # fast scores cannot choose
+            close, exact = np.arange(len(items)), scored(scoring.exact, items)
+        order = np.argsort(-exact, kind="stable")
+        exact, items = exact[order], items[close[order]]
+        tied = np.cumsum(np.concatenate([[False], exact[:-1] - exact[1:] > scoring.slack(exact)[:-1]]))
+    order = np.lexsort((items, tied))[:k]
+    return exact[order], items[order]

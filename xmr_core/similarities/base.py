@@ -45,8 +45,9 @@ class Range:
 class Similarity(nn.Module):
     """Two representations in, scores[image, caption] out; larger is more alike.
 
-    A subclass writes `forward`, or names a plain function (`function`) whose keyword arguments are its `options`.
-    Everything else has a default. Contract: no state between calls, scores of a pair independent of the other pairs
+    A subclass writes `forward`, or names a plain function (`function`) whose keyword arguments are its `options`, and
+    `check` refuses what the function would. Everything else has a default. Contract: no state between calls, scores of
+    a pair independent of the other pairs
     (except for batch statistics in training mode), blind to padding and to the order of elements, float64 results for
     float64 inputs.
 
@@ -79,16 +80,27 @@ class Similarity(nn.Module):
     compares: str = "sets"
     ranges: ClassVar[Mapping[str, Range]] = {}
 
-    def __init__(self, **options):
+    def __init__(self, *values, **options):
         super().__init__()
-        if (plain := type(self).function) is not None:
-            inspect.signature(plain).bind(None, None, **options)  # TypeError for an option that it does not have
         self.options = options
+        if (plain := type(self).function) is not None:
+            signature = _options_of(plain)
+            signature.bind(*values, **options)  # TypeError for an option that it does not have
+            defaults = {n: p.default for n, p in signature.parameters.items() if p.default is not p.empty}
+            chosen = {**defaults, **dict(zip(signature.parameters, values, strict=False)), **options}
+            self.check(**chosen)
+            kinds = plain.__annotations__
+            self.options = {n: float(v) if kinds.get(n) is float and v is not None else v for n, v in chosen.items()}
+
+    def check(self, **options) -> None:
+        """Raises: BadInput for values of options that the plain function refuses."""
 
     def __init_subclass__(cls, **arguments):
         super().__init_subclass__(**arguments)
         if isinstance(plain := cls.__dict__.get("function"), staticmethod):
             TYPES.setdefault(plain.__func__, cls)  # a second class for the same function does not take its place
+            if cls.__init__ is Similarity.__init__:
+                cls.__signature__ = _options_of(plain)
 
     def forward(self, images: Comparable, captions: Comparable, **masks) -> Float[Tensor, "i t"]:
         """The plain form, differentiable: what the equations say, and what training uses."""
@@ -160,6 +172,13 @@ class Similarity(nn.Module):
         return None
 
 
+def _options_of(plain: Callable) -> inspect.Signature:
+    """The arguments of a plain function after its two representations, without masks."""
+    signature = inspect.signature(plain)
+    options = [p for p in list(signature.parameters.values())[2:] if p.name not in MASKS]
+    return signature.replace(parameters=options, return_annotation=inspect.Signature.empty)
+
+
 def roles(images: EmbeddingSet, captions: EmbeddingSet, direction: str) -> tuple[EmbeddingSet, EmbeddingSet]:
     """(contexts, queries): captions are the queries for 't2i', images for 'i2t'. Raises: BadInput for another word."""
     if direction not in DIRECTIONS:
@@ -188,17 +207,17 @@ class FunctionSimilarity(Similarity):
 
     def __init__(self, function: Callable[[Representation, Representation], Tensor]):
         super().__init__()
-        bound = function if isinstance(function, partial) else partial(function) if callable(function) else None
-        if bound is None or isinstance(bound.func, type):
-            raise BadInput(f"a similarity must be a Similarity or a function of (images, captions), got {function!r}.")
+        bound = _bound(function)
+        if isinstance(bound.func, type):
+            raise BadInput(f"a similarity must be an instance, got the class {bound.func.__name__}.")
         self.wrapped, self.arguments, self.keywords = bound.func, bound.args, bound.keywords
 
     def forward(self, images: Representation, captions: Representation) -> Float[Tensor, "i t"]:
         return self.wrapped(*self.arguments, images, captions, **self.keywords)
 
     def scorings(self, images: Representation, captions: Representation) -> list[Float[Tensor, "i t"]]:
-        several = getattr(self.wrapped, "scorings", None)
-        return several(images, captions) if several else super().scorings(images, captions)
+        several = getattr(self.wrapped, "scorings", super().scorings)
+        return several(images, captions)
 
     @property
     def name(self) -> str:
@@ -214,14 +233,17 @@ def as_similarity(function: Similarity | Callable[[Representation, Representatio
     >>> as_similarity(partial(smooth_chamfer, alpha=4.0))
     SmoothChamfer(alpha=4.0)
     """
-    if isinstance(function, Similarity):
-        return function
-    bare, keywords = function, {}
-    if isinstance(function, partial) and not function.args:
-        bare, keywords = function.func, function.keywords
-    if isinstance(bare, Similarity) and not keywords:
-        return bare
-    form = TYPES.get(bare) if callable(bare) and bare.__hash__ else None
-    if form is not None and not MASKS & set(keywords):
-        return form(**keywords)
+    bound = _bound(function)
+    if not bound.args:
+        if isinstance(bound.func, Similarity) and not bound.keywords:
+            return bound.func
+        form = TYPES.get(bound.func) if bound.func.__hash__ else None
+        if form is not None and not MASKS & set(bound.keywords):
+            return form(**bound.keywords)
     return FunctionSimilarity(function)
+
+
+def _bound(function: object) -> partial:
+    if not callable(function):
+        raise BadInput(f"a similarity must be a Similarity or a function of (images, captions), got {function!r}.")
+    return function if isinstance(function, partial) else partial(function)

@@ -8,13 +8,12 @@ from xmr_core.base.errors import require_choice, require_flag, require_number
 from xmr_core.base.tensors import Comparable, as_sets, masked_softmax
 from xmr_core.base.types import EmbeddingSet
 from xmr_core.similarities.base import Range, Similarity
-from xmr_core.similarities.kernels.scan import scan_scores
 from xmr_core.similarities.maxsim import best_partners
 from xmr_core.similarities.pairs import bucket_by_length, real_products
-from xmr_core.similarities.scan import AGGREGATIONS, aggregated, attended_cosines, scan_attention
+from xmr_core.similarities.scan import aggregated, attended_cosines, scan_attention, scan_scores, terms_of_queries
 
 CODINGS = {"vha": "t2i", "tha": "i2t", "vsa": "i2t"}  # coding → direction: words or regions are the queries
-POOLINGS = (*AGGREGATIONS, "softmax")
+POOLINGS = ("lse", "mean", "sum", "max", "softmax")
 RANGES = {"alpha": Range(0.01, 1.0, "α"), "beta": Range(0.01, 1.0, "β")}
 
 
@@ -56,7 +55,7 @@ def chan(
     >>> chan(torch.eye(2)[None], torch.eye(2)[None], beta=1.0, divide=True)  # 1 + log 2
     tensor([[1.6931]])
     """
-    check_chan(coding, pooling, alpha, beta, divide)
+    _check(coding, pooling, alpha, beta, divide)
     images, captions = as_sets(images, captions, image_mask, caption_mask)
 
     def score(images: EmbeddingSet, captions: EmbeddingSet) -> Tensor:
@@ -64,6 +63,15 @@ def chan(
         return _scaled(pooled(relevance, mask, pooling, 1 / beta, 2), pooling, beta, divide)
 
     return bucket_by_length(score, images, captions)
+
+
+def _check(coding: str, pooling: str, alpha: float, beta: float, divide: bool) -> None:
+    """Raise BadInput as `chan` does."""
+    require_choice("coding", coding, CODINGS)
+    require_choice("pooling", pooling, POOLINGS)
+    require_number("alpha", alpha, above=0, hint="CHAN uses 0.1.")
+    require_number("beta", beta, above=0, hint="CHAN uses 0.1.")
+    require_flag("divide", divide)
 
 
 class Chan(Similarity):
@@ -78,15 +86,20 @@ class Chan(Similarity):
     function = staticmethod(chan)
     compares = "tokens"
 
-    def __init__(
-        self, coding: str = "vha", pooling: str = "lse", alpha: float = 0.1, beta: float = 0.1, divide: bool = False
-    ):
-        check_chan(coding, pooling, alpha, beta, divide)
-        super().__init__(coding=coding, pooling=pooling, alpha=float(alpha), beta=float(beta), divide=divide)
-        self.direction = CODINGS[coding]
-        temperatures = {"alpha": coding == "vsa", "beta": pooling in ("lse", "softmax")}
-        self.ranges = {name: RANGES[name] for name, is_read in temperatures.items() if is_read}
-        self.block_scale = 8 if coding == "vsa" else 1  # its scores without gradients cut blocks as those of Scan do
+    check = staticmethod(_check)
+
+    @property
+    def direction(self) -> str:
+        return CODINGS[self.options["coding"]]
+
+    @property
+    def ranges(self) -> dict[str, Range]:
+        is_read = {"alpha": self.options["coding"] == "vsa", "beta": self.options["pooling"] in ("lse", "softmax")}
+        return {name: RANGES[name] for name in RANGES if is_read[name]}
+
+    @property
+    def block_scale(self) -> int:  # the scores of 'vsa' without gradients cut blocks as those of Scan do
+        return 8 if self.options["coding"] == "vsa" else 1
 
     def attention(self, images: Comparable, captions: Comparable) -> Float[Tensor, "i t q c"]:
         if self.options["coding"] == "vsa":
@@ -109,17 +122,7 @@ class Chan(Similarity):
         if o["pooling"] not in ("mean", "sum"):
             return None
         terms = _coded(*as_sets(x[None], y[None]), o["coding"], o["alpha"])[0].flatten()
-        terms = terms / len(terms) if o["pooling"] == "mean" else terms
-        return (terms.new_zeros(len(x)), terms) if self.direction == "t2i" else (terms, terms.new_zeros(len(y)))
-
-
-def check_chan(coding: str, pooling: str, alpha: float, beta: float, divide: bool) -> None:
-    """Raise BadInput as `chan` does."""
-    require_choice("coding", coding, CODINGS)
-    require_choice("pooling", pooling, POOLINGS)
-    require_number("alpha", alpha, above=0, hint="CHAN uses 0.1.")
-    require_number("beta", beta, above=0, hint="CHAN uses 0.1.")
-    require_flag("divide", divide)
+        return terms_of_queries(terms, len(x if self.direction == "t2i" else y), self.direction, o["pooling"])
 
 
 def pooled(

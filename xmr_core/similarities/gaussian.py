@@ -11,15 +11,31 @@ from torch import Tensor, nn
 
 from xmr_core.base.errors import require_choice, require_number
 from xmr_core.base.tensors import as_gaussians, samples_of
-from xmr_core.base.types import GaussianEmbedding
+from xmr_core.base.types import EmbeddingSet, GaussianEmbedding
 from xmr_core.similarities.base import Similarity
-from xmr_core.similarities.pairs import element_products, same_width
-from xmr_core.similarities.sets import match_logit_scores
+from xmr_core.similarities.pairs import element_products, in_image_blocks, same_width
+from xmr_core.similarities.sets import pair_matrices
 
+_PLAIN_LOGIT = 80.0  # e^−80 is a float32 still
 DISTANCE_EPS = 1e-6  # under the square root, as in the authors' code
 
 
-class MatchLogit(Similarity):
+class _Logit(Similarity):
+    """Log-odds with a learned scale a and shift b."""
+
+    symmetric = True
+
+    def __init__(self, a: float, b: float, **options):
+        require_number("a", a, above=0)
+        require_number("b", b)
+        super().__init__(**options)
+        self.a, self.b = nn.Parameter(torch.tensor(float(a))), nn.Parameter(torch.tensor(float(b)))
+
+    def extra_repr(self) -> str:
+        return ", ".join((f"a={self.a.item():g}", f"b={self.b.item():g}", super().extra_repr()))
+
+
+class MatchLogit(_Logit):
     """s = log p / (1 − p) with p = mean over the J² pairs of samples of sigmoid(factor · (−a ‖z − z′‖ + b)).
 
     Log-odds keep the order of p, never overflow, and make the soft contrastive loss a binary cross-entropy of s.
@@ -38,26 +54,37 @@ class MatchLogit(Similarity):
     10.0
     """
 
-    symmetric, compares = True, "samples"
+    compares = "samples"
 
     def __init__(self, a: float = 15.0, b: float = 15.0, factor: float = 2.0):
-        require_number("a", a, above=0)
-        require_number("b", b)
         require_number("factor", factor, above=0, hint="The authors' code has 2, the paper 1.")
-        super().__init__()
-        self.a, self.b, self.factor = nn.Parameter(torch.tensor(float(a))), nn.Parameter(torch.tensor(float(b))), factor
+        super().__init__(a, b, factor=factor)
+        self.factor = factor
 
     def forward(self, images: GaussianEmbedding, captions: GaussianEmbedding) -> Float[Tensor, "i t"]:
         logits = self.factor * (self.b - self.a * sample_distances(images, captions))
         # log p and log(1 − p), each up to the same −log J²
         return F.logsigmoid(logits).logsumexp((1, 3)) - F.logsigmoid(-logits).logsumexp((1, 3))
 
-    def extra_repr(self) -> str:
-        return f"a={self.a.item():g}, b={self.b.item():g}, factor={self.factor:g}"
-
     def _fast_scores(self, images, captions):
+        """None also where a probability is too small for a plain sum."""
         x, y = samples_of(images, "image"), samples_of(captions, "caption")
-        return match_logit_scores(x, y, self.factor * float(self.a), self.factor * float(self.b), DISTANCE_EPS)
+        scale, shift = self.factor * float(self.a), self.factor * float(self.b)
+        sets = (EmbeddingSet(s, s.new_ones(s.shape[:2], dtype=torch.bool)) for s in (x, y))
+        if (p := pair_matrices(*sets, -2.0)) is None:
+            return None
+        lengths = [torch.linalg.vector_norm(s, dim=-1).square() for s in (x, y)]
+        farthest = sum(float(n.max()) ** 0.5 for n in lengths)
+        if max(abs(shift), abs(shift - scale * farthest)) > _PLAIN_LOGIT:  # logits lie between
+            return None
+        yes = no = 0.0
+        for m, row in enumerate(p):
+            for n, products in enumerate(row):
+                squares = products.add_(lengths[0][:, m, None]).add_(lengths[1][None, :, n]).clamp_(min=0)
+                logits = squares.add_(DISTANCE_EPS).sqrt_().mul_(-scale).add_(shift)
+                no = no + (-logits).sigmoid_()
+                yes = yes + logits.sigmoid_()
+        return yes.log_() - no.log_()
 
 
 def sample_distances(
@@ -76,9 +103,6 @@ def sample_distances(
 
 
 # What else can compare two normal distributions with diagonal covariances, in closed form, after training.
-
-
-_BLOCK = 1 << 24  # elements of one i × t × d block
 
 
 def mean_only(images: GaussianEmbedding, captions: GaussianEmbedding) -> Float[Tensor, "i t"]:
@@ -214,10 +238,11 @@ def _one_variance(images: GaussianEmbedding, captions: GaussianEmbedding) -> Flo
 def _pairwise(distance: Callable, images: GaussianEmbedding, captions: GaussianEmbedding) -> Float[Tensor, "i t"]:
     """−distance(μ₁, log σ₁, μ₂, log σ₂) of all pairs, in blocks of images."""
     same_width(images.mean, captions.mean)
-    mean, log_std = captions.mean[None], captions.log_std[None]
-    step = max(1, _BLOCK // max(1, captions.mean.numel()))
-    blocks = (slice(start, start + step) for start in range(0, max(1, len(images)), step))
-    return -torch.cat([distance(images.mean[b, None], images.log_std[b, None], mean, log_std) for b in blocks])
+
+    def score(x: GaussianEmbedding, y: GaussianEmbedding) -> Tensor:
+        return distance(x.mean[:, None], x.log_std[:, None], y.mean[None], y.log_std[None])
+
+    return -in_image_blocks(score, images, captions, captions.mean.numel())
 
 
 # The closed forms of `gaussian` by name, as similarities: as they are, or as learned log-odds of a match.
@@ -292,7 +317,7 @@ class GaussianDistance(Similarity):
         return repr(self.distance)
 
 
-class DistanceLogit(Similarity):
+class DistanceLogit(_Logit):
     """z = b − a · d, d one of three distances between two distributions: log-odds that two items match.
 
         CSD             d = ‖μ₁ − μ₂‖² + Σ σ₁² + Σ σ₂² = E‖z₁ − z₂‖²
@@ -310,19 +335,13 @@ class DistanceLogit(Similarity):
     [[5.0, -5.0], [-5.0, 5.0]]
     """
 
-    symmetric, compares = True, "distributions"
+    compares = "distributions"
     distances = ("CSD", "2-Wasserstein", "mean only")
 
     def __init__(self, a: float = 5.0, b: float = 5.0, distance: str = "CSD"):
-        require_number("a", a, above=0)
-        require_number("b", b)
         require_choice("distance", distance, self.distances)
-        super().__init__()
-        self.a, self.b = nn.Parameter(torch.tensor(float(a))), nn.Parameter(torch.tensor(float(b)))
+        super().__init__(a, b, distance=distance)
         self.distance = distance
 
     def forward(self, images: GaussianEmbedding, captions: GaussianEmbedding) -> Float[Tensor, "i t"]:
         return self.a * DISTANCES[self.distance](images, captions) + self.b
-
-    def extra_repr(self) -> str:
-        return f"a={self.a.item():g}, b={self.b.item():g}, distance={self.distance!r}"

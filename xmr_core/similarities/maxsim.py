@@ -5,9 +5,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from xmr_core.base.errors import BadInput, require_choice
-from xmr_core.base.tensors import Comparable, as_sets, masked_mean
+from xmr_core.base.tensors import Comparable, as_sets
 from xmr_core.similarities.base import DIRECTIONS, Similarity, roles
 from xmr_core.similarities.pairs import real_products
+from xmr_core.similarities.scan import aggregated
 
 QUERIES = (*DIRECTIONS, "both")  # which modality's elements look for partners
 SUMS = ("sum", "mean")
@@ -46,9 +47,9 @@ def sum_max(
     products = real_products(images, captions)  # i k t l
     scores = []
     if direction != "i2t":
-        scores.append(_aggregated(products.amax(1), captions.mask[None], 2, aggregate))
+        scores.append(aggregated(products.amax(1), captions.mask[None], aggregate, 1.0, 2))
     if direction != "t2i":
-        scores.append(_aggregated(products.amax(3), images.mask[:, :, None], 1, aggregate))
+        scores.append(aggregated(products.amax(3), images.mask[:, :, None], aggregate, 1.0, 1))
     return sum(scores[1:], scores[0])
 
 
@@ -72,6 +73,11 @@ def best_partners(
     return best.to(products.dtype)
 
 
+def _check(direction: str, aggregate: str) -> None:
+    require_choice("direction", direction, QUERIES)
+    require_choice("aggregation", aggregate, SUMS)
+
+
 class SumMax(Similarity):
     """`sum_max` as a similarity. Each query element adds its own term; the elements that it is compared with add
     nothing. It is symmetric where both modalities are queries.
@@ -85,11 +91,15 @@ class SumMax(Similarity):
     function = staticmethod(sum_max)
     compares = "tokens"
 
-    def __init__(self, direction: str = "t2i", aggregate: str = "sum"):
-        _check(direction, aggregate)
-        super().__init__(direction=direction, aggregate=aggregate)
-        self.direction = direction if direction in DIRECTIONS else None
-        self.symmetric = direction == "both"
+    check = staticmethod(_check)
+
+    @property
+    def direction(self) -> str | None:
+        return None if self.symmetric else self.options["direction"]
+
+    @property
+    def symmetric(self) -> bool:
+        return self.options["direction"] == "both"
 
     def attention(self, images: Comparable, captions: Comparable) -> Float[Tensor, "i t q c"]:
         if self.direction is None:
@@ -103,13 +113,3 @@ class SumMax(Similarity):
             images, captions = images / len(x), captions / len(y)
         of_images, of_captions = {"t2i": (0, 1), "i2t": (1, 0), "both": (1, 1)}[self.options["direction"]]
         return images * of_images, captions * of_captions
-
-
-def _check(direction: str, aggregate: str) -> None:
-    require_choice("direction", direction, QUERIES)
-    require_choice("aggregation", aggregate, SUMS)
-
-
-def _aggregated(best: Float[Tensor, "..."], mask: Tensor, dim: int, how: str) -> Float[Tensor, "i t"]:
-    """The terms of the real query elements along `dim`, added or averaged."""
-    return masked_mean(best, mask, dim=dim) if how == "mean" else torch.where(mask, best, 0.0).sum(dim)

@@ -104,10 +104,9 @@ class Nested(_Around):
     def __init__(self, similarity: Similarity, prefixes: Iterable[int] = (1, 2, 4)):
         super().__init__(similarity)
         self.prefixes = tuple(prefixes)
-        for prefix in self.prefixes:
-            _check_budget(prefix, "item")
-        if not self.prefixes or sorted(set(self.prefixes)) != list(self.prefixes):
-            raise BadInput(f"prefixes must be increasing numbers of elements, as 1, 2, 4, got {list(self.prefixes)}.")
+        increasing = sorted({*self.prefixes}) == [*self.prefixes]
+        if not self.prefixes or not increasing or not all(_is_budget(prefix) for prefix in self.prefixes):
+            raise BadInput(f"prefixes must be increasing numbers of at least 1, as 1, 2, 4; got {list(self.prefixes)}.")
         self.scoring_weight, self.own = 1.0 / len(self.prefixes), {"prefixes": self.prefixes}
 
     @classmethod
@@ -150,11 +149,10 @@ class Truncated(_Around):
 
     def __init__(self, similarity: Similarity, images: int | None = None, captions: int | None = None):
         super().__init__(similarity)
-        for what, budget in (("image", images), ("caption", captions)):
-            if budget is not None:
-                _check_budget(budget, what)
         self.images, self.captions = images, captions
         self.own = {"images": images, "captions": captions}
+        if not all(budget is None or _is_budget(budget) for budget in self.own.values()):
+            raise BadInput(f"numbers of elements must be whole, at least 1, or None for all; got {self.own}.")
         self.symmetric = self.inner.symmetric and images == captions
 
     def _first(self, images: Comparable, captions: Comparable) -> tuple[Comparable, Comparable]:
@@ -170,6 +168,5 @@ def doubled(size: int) -> tuple[int, ...]:
     return (*(2**n for n in range((size - 1).bit_length())), size)
 
 
-def _check_budget(budget: int, what: str) -> None:
-    if not isinstance(budget, int) or isinstance(budget, bool) or budget < 1:
-        raise BadInput(f"the number of elements of every {what} must be a whole number of at least 1, got {budget!r}.")
+def _is_budget(size: object) -> bool:
+    return isinstance(size, int) and not isinstance(size, bool) and size >= 1

@@ -80,9 +80,13 @@ def in_image_blocks(
     """score(images, captions) in blocks of images. numbers: how many the score forms for one image and all captions:
     differences of vectors, say, which are as many times more than the scores as vectors are wide.
     """
-    step = max(1, _NUMBERS // max(1, numbers))
-    parts = [score(images[start : start + step], captions) for start in range(0, max(1, len(images)), step)]
-    return torch.cat(parts)
+    parts = steps_of(max(1, len(images)), _NUMBERS // max(1, numbers))
+    return torch.cat([score(images[part], captions) for part in parts])
+
+
+def steps_of(n: int, size: int) -> list[slice]:
+    """n items, so many at a time, one at least; the last slice may end after them."""
+    return [slice(start, start + max(1, size)) for start in range(0, n, max(1, size))]
 
 
 def bucket_by_length(

@@ -1,6 +1,8 @@
 """Stacked cross attention: how well each word is matched by what it attends to in the image, or each region in the
 caption."""
 
+from collections.abc import Callable
+
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
@@ -9,9 +11,8 @@ from xmr_core.base.errors import require_choice, require_number
 from xmr_core.base.tensors import Comparable, as_sets, masked_logsumexp, masked_max, masked_mean
 from xmr_core.base.types import EmbeddingSet
 from xmr_core.similarities.base import DIRECTIONS, Range, Similarity, roles
-from xmr_core.similarities.kernels.attention import by_blocks
-from xmr_core.similarities.kernels.scan import attended_terms, scan_scores
-from xmr_core.similarities.pairs import EPS, NORMALISATIONS, attend, bucket_by_length, real_rows, same_width
+from xmr_core.similarities.kernels.attention import Attention, attended_terms, attention_blocks, by_blocks
+from xmr_core.similarities.pairs import EPS, NORMALISATIONS, PLAIN_EXPONENT, attend, bucket_by_length, real_rows
 
 AGGREGATIONS = ("lse", "mean", "sum", "max")
 
@@ -48,14 +49,13 @@ def scan(
     >>> scan(torch.eye(2)[None], torch.eye(2)[None], sharpness=100.0, aggregate="mean").round(decimals=3)
     tensor([[1.]])
     """
-    check_scan(direction, sharpness, normalise, leak, aggregate, lse_scale)
+    _check(direction, sharpness, normalise, leak, aggregate, lse_scale)
     images, captions = as_sets(images, captions, image_mask, caption_mask)
 
     def score(images: EmbeddingSet, captions: EmbeddingSet) -> Tensor:
         contexts, queries = roles(images, captions, direction)
         relevance = attended_cosines(contexts, queries, sharpness, normalise, leak)
-        scores = aggregated(relevance, queries.mask[None], aggregate, lse_scale, 2)
-        return scores if direction == "t2i" else scores.T
+        return _by_image(aggregated(relevance, queries.mask[None], aggregate, lse_scale, 2), direction)
 
     return bucket_by_length(score, images, captions)
 
@@ -77,10 +77,23 @@ def scan_attention(
     tensor([[1., 0.],
             [0., 1.]])
     """
-    check_scan(direction, sharpness, normalise, leak)
+    _check(direction, sharpness, normalise, leak)
     contexts, queries = roles(*as_sets(images, captions, image_mask, caption_mask), direction)
     attention = attend(contexts, queries, sharpness, normalise, leak)[1]
     return attention.permute(0, 2, 3, 1) if direction == "t2i" else attention.permute(2, 0, 3, 1)
+
+
+def _check(
+    direction: str, sharpness: float, normalise: str, leak: float, aggregate: str = "mean", lse_scale: float = 1.0
+) -> None:
+    """Raise BadInput for values that SCAN and its attention cannot have."""
+    require_choice("direction", direction, DIRECTIONS)
+    require_choice("normalisation of the attention", normalise, NORMALISATIONS)
+    require_number("the sharpness of the attention", sharpness, above=0, hint="SCAN uses 9 (t2i) and 4 (i2t).")
+    require_number("leak", leak)
+    require_choice("aggregation", aggregate, AGGREGATIONS)
+    if aggregate == "lse":
+        require_number("lse_scale", lse_scale, above=0, hint="SCAN uses 5 to 20.")
 
 
 class Scan(Similarity):
@@ -94,35 +107,19 @@ class Scan(Similarity):
     function = staticmethod(scan)
     block_scale, compares = 8, "tokens"  # larger blocks seldom leave a rest
     ranges = {"sharpness": Range(1.0, 64.0, "λ₁"), "lse_scale": Range(1.0, 64.0, "λ₂")}
+    direction = property(lambda self: self.options["direction"])
 
-    def __init__(
-        self,
-        direction: str = "t2i",
-        sharpness: float = 9.0,
-        aggregate: str = "lse",
-        lse_scale: float = 6.0,
-        normalise: str = "clipped_l2norm",
-        leak: float = 0.1,
-    ):
-        check_scan(direction, sharpness, normalise, leak, aggregate, lse_scale)
-        attention = {"direction": direction, "sharpness": sharpness, "normalise": normalise, "leak": leak}
-        super().__init__(**attention, aggregate=aggregate, lse_scale=lse_scale)
-        self.direction = direction
+    check = staticmethod(_check)
 
     def attention(self, images: Comparable, captions: Comparable) -> Float[Tensor, "i t q c"]:
-        return scan_attention(
-            images, captions, **{n: self.options[n] for n in ("direction", "sharpness", "normalise", "leak")}
-        )
+        of_attention = {n: v for n, v in self.options.items() if n not in ("aggregate", "lse_scale")}
+        return scan_attention(images, captions, **of_attention)
 
     def _fast_scores(self, images, captions):
-        o = self.options
+        options = {n: v for n, v in self.options.items() if n != "direction"}
 
         def score(images: EmbeddingSet, captions: EmbeddingSet) -> Tensor:
-            contexts, queries = roles(images, captions, self.direction)
-            scores = scan_scores(
-                contexts, queries, o["sharpness"], o["aggregate"], o["lse_scale"], o["normalise"], o["leak"], aggregated
-            )
-            return scores if self.direction == "t2i" else scores.T
+            return _by_image(scan_scores(*roles(images, captions, self.direction), **options), self.direction)
 
         return bucket_by_length(score, *as_sets(images, captions), split_equal=False)
 
@@ -132,22 +129,16 @@ class Scan(Similarity):
             return None
         contexts, queries = roles(*as_sets(x[None], y[None]), self.direction)
         terms = attended_cosines(contexts, queries, o["sharpness"], o["normalise"], o["leak"]).flatten()
-        terms = terms / len(terms) if o["aggregate"] == "mean" else terms
-        none = terms.new_zeros(contexts.x.shape[1])
-        return (none, terms) if self.direction == "t2i" else (terms, none)
+        return terms_of_queries(terms, contexts.x.shape[1], self.direction, o["aggregate"])
 
 
-def check_scan(
-    direction: str, sharpness: float, normalise: str, leak: float, aggregate: str = "mean", lse_scale: float = 1.0
-) -> None:
-    """Raise BadInput for values that SCAN and its attention cannot have."""
-    require_choice("direction", direction, DIRECTIONS)
-    require_choice("normalisation of the attention", normalise, NORMALISATIONS)
-    require_number("the sharpness of the attention", sharpness, above=0, hint="SCAN uses 9 (t2i) and 4 (i2t).")
-    require_number("leak", leak)
-    require_choice("aggregation", aggregate, AGGREGATIONS)
-    if aggregate == "lse":
-        require_number("lse_scale", lse_scale, above=0, hint="SCAN uses 5 to 20.")
+def terms_of_queries(terms: Float[Tensor, " q"], contexts: int, direction: str, how: str) -> tuple[Tensor, Tensor]:
+    """(of the image, of the caption): what each query element adds to a 'sum' or 'mean', and 0 for each context."""
+    return roles(terms.new_zeros(contexts), terms / len(terms) if how == "mean" else terms, direction)
+
+
+def _by_image(scores: Float[Tensor, "b a"], direction: str) -> Float[Tensor, "i t"]:
+    return scores if direction == "t2i" else scores.T
 
 
 def aggregated(
@@ -168,9 +159,8 @@ def attended_cosines(
 ) -> Float[Tensor, "b a q"]:
     """R of the docstring of `scan`: the cosine of each query element with what it attends to in the context item."""
     x, y = real_rows(contexts), real_rows(queries)
-    same_width(x, y)
     if by_blocks(x, y):
-        terms, squares = attended_terms(x, y, contexts.mask, queries.mask, sharpness, normalise, leak)
+        terms, squares = attended_terms(x, y, Attention(contexts.mask, queries.mask, sharpness, normalise, leak))
         terms, squares = terms.transpose(1, 2), squares.transpose(1, 2)
     else:
         products, attention = attend(contexts, queries, sharpness, normalise, leak)  # b c a q
@@ -180,3 +170,24 @@ def attended_cosines(
         terms = (attention * products).sum(1)
     # the clamp keeps √ and its gradient finite where the attended vector is 0
     return terms / (squares.clamp(min=EPS**3).sqrt() * y.norm(dim=-1)).clamp(min=EPS)
+
+
+def scan_scores(
+    contexts: EmbeddingSet, queries: EmbeddingSet, sharpness: float, aggregate: str, lse_scale: float,
+    normalise: str, leak: float, aggregated: Callable[..., Tensor] = aggregated,
+) -> Float[Tensor, "b a"]:  # fmt: skip
+    """Scores without gradients, block by block. Attention is not divided by its sum, which a cosine does not see."""
+    norms = real_rows(queries).norm(dim=-1)  # a q
+    out = norms.new_empty(len(contexts), len(queries))
+    for part, lengths in attention_blocks(contexts, queries, sharpness, normalise, leak):
+        lengths = lengths * norms[part.queries].T
+        if bool((lengths < EPS * part.largest).any()):  # no division by a vector of no length
+            lengths = torch.maximum(lengths, EPS * part.weights.sum(1))
+        relevance = part.weights.mul_(part.products).sum(1).div_(lengths)  # b q a
+        mask = queries.mask[part.queries].T[None]
+        if aggregate == "lse" and lse_scale <= PLAIN_EXPONENT:  # cosines: e^scale is no large number
+            scores = relevance.mul_(lse_scale).exp_().mul_(mask).sum(1).log_().div_(lse_scale)
+        else:
+            scores = aggregated(relevance, mask, aggregate, lse_scale, 1)
+        out[part.contexts, part.queries] = scores
+    return out

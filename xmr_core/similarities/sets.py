@@ -10,18 +10,9 @@ from torch import Tensor, nn
 from xmr_core.base.errors import require_choice, require_flag, require_number
 from xmr_core.base.tensors import Comparable, as_sets
 from xmr_core.base.types import EmbeddingSet
+from xmr_core.similarities import pairs
 from xmr_core.similarities.base import Range, Similarity
-from xmr_core.similarities.pairs import (
-    PLAIN_EXPONENT,
-    element_products,
-    fill_padding,
-    in_image_blocks,
-    longest_row,
-    mean_of_both,
-    real_products,
-    real_rows,
-    same_width,
-)
+from xmr_core.similarities.pairs import element_products, fill_padding, mean_of_both, real_products, real_rows
 
 _FEW = 64  # elements of one modality that are compared with a gallery as it lies
 _MOST = 64  # pairs of elements; of more, one large product is better than many small ones
@@ -42,7 +33,7 @@ def pair_matrices(
     small = 0 < k * l <= _MOST and {images.x.dtype, captions.x.dtype} <= {torch.float32, torch.float64}
     if not small or not len(images) or not len(captions) or not (images.mask.all() & captions.mask.all()):
         return None
-    same_width(images.x, captions.x)
+    pairs.same_width(images.x, captions.x)
     i, t = len(images), len(captions)
     with torch.autocast(images.x.device.type, enabled=False):
         if t * l <= _FEW:  # a query: to bring the gallery into another order would cost more than to multiply it
@@ -62,76 +53,13 @@ def _element_by_element(x: Float[Tensor, "n k d"]) -> Float[Tensor, "kn d"]:
     return x.transpose(0, 1).flatten(0, 1)
 
 
-# Scores of small sets without padding, read from one matrix for each pair of elements (pair_matrices).
-
-
 _PLAIN_PRODUCT = 80.0  # e^±80 is still a float32: products of sums, of which one logarithm is taken instead of one each
-_PLAIN_LOGIT = 80.0  # e^−80 is a float32 still
-
-
-def smooth_chamfer_scores(images: EmbeddingSet, captions: EmbeddingSet, alpha: float) -> Float[Tensor, "i t"] | None:
-    logits = pair_matrices(images, captions, alpha)
-    if logits is None or (bound := _bound(logits, images.x, captions.x, alpha)) > PLAIN_EXPONENT:
-        return None
-    near = [[m.exp_() for m in row] for row in logits]
-    total = 0.0
-    for groups in (near, list(zip(*near, strict=True))):
-        sums = (reduce(torch.add, group) for group in groups)
-        if len(groups) * (bound + math.log(len(groups[0]))) <= _PLAIN_PRODUCT:
-            logs = reduce(torch.mul, sums).log()
-        else:
-            logs = sum(s.log() for s in sums)
-        total = logs.div_(len(groups)).add_(total)
-    return total.div_(2 * alpha)
-
-
-def chamfer_scores(images: EmbeddingSet, captions: EmbeddingSet) -> Float[Tensor, "i t"] | None:
-    if (p := pair_matrices(images, captions)) is None:
-        return None
-    k, l = len(p), len(p[0])
-    rows = sum((reduce(torch.maximum, row) for row in p), 0.0) / (2 * k)
-    return rows.add_(sum(reduce(torch.maximum, column) for column in zip(*p, strict=True)), alpha=1 / (2 * l))
-
-
-def max_pairwise_scores(images: EmbeddingSet, captions: EmbeddingSet) -> Float[Tensor, "i t"] | None:
-    p = pair_matrices(images, captions)
-    return None if p is None else reduce(torch.maximum, (m for row in p for m in row))
-
-
-def match_probability_scores(
-    images: EmbeddingSet, captions: EmbeddingSet, a: Tensor, b: Tensor, reduction: str
-) -> Float[Tensor, "i t"] | None:
-    if (p := pair_matrices(images, captions)) is None:
-        return None
-    total = reduce(Tensor.add_, (m.mul_(a).add_(b).sigmoid_() for row in p for m in row))
-    return total if reduction == "sum" else total.div_(len(p) * len(p[0]))
-
-
-def match_logit_scores(
-    x: Float[Tensor, "i j d"], y: Float[Tensor, "t j d"], scale: float, shift: float, eps: float
-) -> Float[Tensor, "i t"] | None:
-    """Of samples, with logits shift − scale · distance. None also where a probability is too small for a plain sum."""
-    sets = (EmbeddingSet(s, s.new_ones(s.shape[:2], dtype=torch.bool)) for s in (x, y))
-    if (p := pair_matrices(*sets, -2.0)) is None:
-        return None
-    lengths = [torch.linalg.vector_norm(s, dim=-1).square() for s in (x, y)]
-    farthest = sum(float(n.max()) ** 0.5 for n in lengths)
-    if max(abs(shift), abs(shift - scale * farthest)) > _PLAIN_LOGIT:  # logits lie between
-        return None
-    yes = no = 0.0
-    for m, row in enumerate(p):
-        for n, products in enumerate(row):
-            squares = products.add_(lengths[0][:, m, None]).add_(lengths[1][None, :, n]).clamp_(min=0)
-            logits = squares.add_(eps).sqrt_().mul_(-scale).add_(shift)
-            no = no + (-logits).sigmoid_()
-            yes = yes + logits.sigmoid_()
-    return yes.log_() - no.log_()
 
 
 def _bound(logits: list[list[Tensor]], x: Tensor, y: Tensor, alpha: float) -> float:
     """A bound of |logit|: the largest, or that of the norms where these are fewer numbers to read."""
     if sum(m.numel() for row in logits for m in row) > x.numel() + y.numel():
-        return alpha * longest_row(x) * longest_row(y)
+        return alpha * pairs.longest_row(x) * pairs.longest_row(y)
     return max(float(m.abs().max()) if m.numel() else 0.0 for row in logits for m in row)
 
 
@@ -163,7 +91,8 @@ class MaxPairwise(Similarity):
     symmetric = True
 
     def _fast_scores(self, images, captions):
-        return max_pairwise_scores(*as_sets(images, captions))
+        p = pair_matrices(*as_sets(images, captions))
+        return None if p is None else reduce(torch.maximum, (m for row in p for m in row))
 
     def _parts(self, x, y):
         products = x @ y.T
@@ -217,7 +146,10 @@ class MatchProbability(Similarity):
         return f"a={self.a.item():g}, b={self.b.item():g}, reduction={self.reduction!r}"
 
     def _fast_scores(self, images, captions):
-        return match_probability_scores(*as_sets(images, captions), self.a, self.b, self.reduction)
+        if (p := pair_matrices(*as_sets(images, captions))) is None:
+            return None
+        total = reduce(Tensor.add_, (m.mul_(self.a).add_(self.b).sigmoid_() for row in p for m in row))
+        return total if self.reduction == "sum" else total.div_(len(p) * len(p[0]))
 
     def _parts(self, x, y):
         votes = (float(self.a) * (x @ y.T) + float(self.b)).sigmoid() / 2
@@ -249,12 +181,12 @@ def smooth_chamfer(
     >>> smooth_chamfer(torch.eye(2)[None], torch.eye(2)[:, None], alpha=100.0)
     tensor([[0.7500, 0.7500]])
     """
-    check_alpha(alpha)
+    _check_alpha(alpha)
     images, captions = as_sets(images, captions, image_mask, caption_mask)
     x, y = real_rows(images), real_rows(captions)
-    bound = alpha * longest_row(x) * longest_row(y)
+    bound = alpha * pairs.longest_row(x) * pairs.longest_row(y)
     logits = element_products(x, y).mul_(alpha)  # i k t l
-    if bound <= PLAIN_EXPONENT:
+    if bound <= pairs.PLAIN_EXPONENT:
         near = fill_padding(logits.exp_(), images, captions, 0.0)
         in_caption, in_image = near.sum(3).log(), near.sum(1).log()  # i k t, i t l
     else:
@@ -279,6 +211,11 @@ def chamfer(images: Comparable, captions: Comparable, image_mask=None, caption_m
     return mean_of_both(products.amax(3), products.amax(1), images, captions) / 2
 
 
+def _check_alpha(alpha: float) -> None:
+    """Raise BadInput unless alpha is a positive, finite number."""
+    require_number("alpha", alpha, above=0, hint="DivE uses 16; 1 to 64 is the usual range.")
+
+
 class SmoothChamfer(Similarity):
     """`smooth_chamfer` as a similarity. An element adds its own term of the sum.
 
@@ -290,15 +227,25 @@ class SmoothChamfer(Similarity):
     symmetric = True
     ranges = {"alpha": Range(1.0, 128.0, "α")}
 
-    def __init__(self, alpha: float = 16.0):
-        check_alpha(alpha)
-        super().__init__(alpha=float(alpha))
+    check = staticmethod(_check_alpha)
 
     def _fast_scores(self, images, captions):
-        return smooth_chamfer_scores(*as_sets(images, captions), self.options["alpha"])
+        images, captions = as_sets(images, captions)
+        alpha = self.options["alpha"]
+        logits = pair_matrices(images, captions, alpha)
+        if logits is None or (bound := _bound(logits, images.x, captions.x, alpha)) > pairs.PLAIN_EXPONENT:
+            return None
+        near = [[m.exp_() for m in row] for row in logits]
+        total = 0.0
+        for groups in (near, list(zip(*near, strict=True))):
+            sums = (reduce(torch.add, group) for group in groups)
+            together = len(groups) * (bound + math.log(len(groups[0]))) <= _PLAIN_PRODUCT
+            logs = reduce(torch.mul, sums).log() if together else sum(s.log() for s in sums)
+            total = logs.div_(len(groups)).add_(total)
+        return total.div_(2 * alpha)
 
     def _parts(self, x, y):
-        return smooth_parts(x @ y.T, self.options["alpha"])
+        return _smooth_parts(x @ y.T, self.options["alpha"])
 
 
 class Chamfer(Similarity):
@@ -312,22 +259,20 @@ class Chamfer(Similarity):
     symmetric = True
 
     def _fast_scores(self, images, captions):
-        return chamfer_scores(*as_sets(images, captions))
+        if (p := pair_matrices(*as_sets(images, captions))) is None:
+            return None
+        rows = sum(reduce(torch.maximum, row) for row in p) / (2 * len(p))
+        columns = sum(reduce(torch.maximum, column) for column in zip(*p, strict=True))
+        return rows.add_(columns, alpha=1 / (2 * len(p[0])))
 
     def _parts(self, x, y):
         products = x @ y.T
         return products.amax(1) / (2 * len(x)), products.amax(0) / (2 * len(y))
 
 
-def smooth_parts(near: Float[Tensor, "k l"], alpha: float) -> tuple[Tensor, Tensor]:
+def _smooth_parts(near: Float[Tensor, "k l"], alpha: float) -> tuple[Tensor, Tensor]:
     """What each element of two sets adds to a smooth-Chamfer score, of how near their elements are to each other."""
-    k, l = near.shape
-    return (alpha * near).logsumexp(1) / (2 * alpha * k), (alpha * near).logsumexp(0) / (2 * alpha * l)
-
-
-def check_alpha(alpha: float) -> None:
-    """Raise BadInput unless alpha is a positive, finite number."""
-    require_number("alpha", alpha, above=0, hint="DivE uses 16; 1 to 64 is the usual range.")
+    return tuple((alpha * near).logsumexp(dim) / (2 * alpha * near.shape[1 - dim]) for dim in (1, 0))
 
 
 # Smooth-Chamfer on Euclidean distances instead of cosines.
@@ -348,10 +293,10 @@ def euclidean_smooth_chamfer(
     >>> euclidean_smooth_chamfer(torch.zeros(1, 2), torch.tensor([[3.0, 4.0]]))
     tensor([[-5.]])
     """
-    check_alpha(alpha)
+    _check_alpha(alpha)
     images, captions = as_sets(images, captions, image_mask, caption_mask)
     x, y = real_rows(images), real_rows(captions)
-    same_width(x, y)
+    pairs.same_width(x, y)
     near = fill_padding(-alpha * _distances(x, y), images, captions, -math.inf)
     return mean_of_both(near.logsumexp(3), near.logsumexp(1), images, captions) / (2 * alpha)
 
@@ -367,10 +312,10 @@ class EuclideanSmoothChamfer(SmoothChamfer):
 
     def _fast_scores(self, images, captions):
         images, captions = as_sets(images, captions)
-        return in_image_blocks(self.forward, images, captions, captions.x.numel() * images.x.shape[1])
+        return pairs.in_image_blocks(self.forward, images, captions, captions.x.numel() * images.x.shape[1])
 
     def _parts(self, x, y):
-        return smooth_parts(-_distances(x[None], y[None])[0, :, 0], self.options["alpha"])
+        return _smooth_parts(-_distances(x[None], y[None])[0, :, 0], self.options["alpha"])
 
 
 def _distances(x: Float[Tensor, "i k d"], y: Float[Tensor, "t l d"]) -> Float[Tensor, "i k t l"]:

@@ -1,6 +1,7 @@
 """SGRAF: a pair as a graph of similarity vectors, read by graph reasoning, by attention filtration, or by both."""
 
 import copy
+import itertools
 from collections.abc import Callable
 from functools import partial
 
@@ -13,9 +14,8 @@ from xmr_core.base.errors import BadInput, require_choice, require_number
 from xmr_core.base.tensors import Comparable, as_sets, masked_mean, masked_softmax
 from xmr_core.base.types import EmbeddingSet
 from xmr_core.similarities.base import DIRECTIONS, Similarity, roles
-from xmr_core.similarities.kernels.attention import by_blocks, filtered
-from xmr_core.similarities.kernels.nodes import attended_difference, global_nodes, local_nodes, node_blocks
-from xmr_core.similarities.kernels.reasoning import reasoning
+from xmr_core.similarities.kernels import sgraf as kernels
+from xmr_core.similarities.kernels.attention import by_blocks
 from xmr_core.similarities.pairs import EPS, attend, bucket_by_length, real_rows, same_width, unit
 from xmr_core.similarities.scan import scan_attention
 
@@ -46,8 +46,8 @@ class Filtration(nn.Module):
 
     def forward(self, nodes: Float[Tensor, "i t n m"], mask: Tensor) -> Float[Tensor, "i t m"]:
         if by_blocks(nodes, *(self.parameters() if self.training else ())):
-            own = self.norm.weight, self.norm.bias
-            return unit(filtered(nodes, self.weigh, lambda values: self._trust(values, mask), own))
+            trust = partial(self._trust, mask=mask)
+            return unit(kernels.filtered(nodes, self.weigh, trust, *self.norm.parameters()))
         return unit((self.weights(nodes, mask)[..., None, :] @ nodes).squeeze(-2))
 
     def weights(self, nodes: Float[Tensor, "i t n m"], mask: Tensor) -> Float[Tensor, "i t n"]:
@@ -56,21 +56,17 @@ class Filtration(nn.Module):
 
     def _trust(self, values: Float[Tensor, "i t n"], mask: Tensor) -> Float[Tensor, "i t n"]:
         """β from 𝒩 w_f + b."""
-        trust = torch.where(mask, self._normalised(values, mask).sigmoid(), 0.0)
-        return trust / (trust.sum(-1, keepdim=True) + EPS)
-
-    def _normalised(self, x: Float[Tensor, "i t n"], mask: Tensor) -> Float[Tensor, "i t n"]:
-        bn = self.norm
+        bn, mean, variance = self.norm, self.norm.running_mean, self.norm.running_var
         if self.training:
-            valid = mask.expand_as(x)
+            valid = mask.expand_as(values)
             count = valid.sum((0, 2))  # per caption
-            mean = torch.where(valid, x, 0.0).sum((0, 2)) / count
-            variance = torch.where(valid, x - mean[None, :, None], 0.0).square().sum((0, 2)) / count
+            mean = torch.where(valid, values, 0.0).sum((0, 2)) / count
+            variance = torch.where(valid, values - mean[None, :, None], 0.0).square().sum((0, 2)) / count
             self._follow(mean.detach(), variance.detach() * count / (count - 1).clamp(min=1))
             mean, variance = mean[None, :, None], variance[None, :, None]
-        else:
-            mean, variance = bn.running_mean, bn.running_var
-        return (x - mean) / (variance + bn.eps).sqrt() * bn.weight + bn.bias
+        normalised = (values - mean) / (variance + bn.eps).sqrt() * bn.weight + bn.bias
+        trust = torch.where(mask, normalised.sigmoid(), 0.0)
+        return trust / (trust.sum(-1, keepdim=True) + EPS)
 
     def _follow(self, means: Float[Tensor, " t"], variances: Float[Tensor, " t"]) -> None:
         """t updates r ← (1 − μ) r + μ s in closed form: earlier captions have been damped more often."""
@@ -112,8 +108,7 @@ class GraphReasoning(nn.Module):
 
     def __init__(self, m: int, steps: int = 3, with_global: bool = True):
         super().__init__()
-        if steps < 1:
-            raise BadInput(f"graph reasoning needs at least 1 step, got {steps}. SGRAF uses 3.")
+        require_number("steps", steps, low=1, hint="SGRAF uses 3.")
         self.steps = nn.ModuleList(
             nn.ModuleDict({k: linear(m, m) for k in ("query", "key", "graph")}) for _ in range(steps)
         )
@@ -123,19 +118,15 @@ class GraphReasoning(nn.Module):
         if by_blocks(nodes, *(self.parameters() if self.training else ())):
             rows = 1 if self.with_global else nodes.shape[2]
             weights = [w for layers in self.steps for w in (*_query_weights(layers), *layers["graph"].parameters())]
-            read = reasoning(nodes, mask, rows, weights)
-            return read[:, :, 0] if self.with_global else masked_mean(read, mask[..., None], dim=-2)
-        if nodes.requires_grad and nodes.numel() > _STORED:
-            return torch.cat([checkpoint(self._read, *block, use_reentrant=False) for block in _blocks(nodes, mask)])
-        return torch.cat([self._read(*block) for block in _blocks(nodes, mask)])
+            return self._mean(kernels.reasoning(nodes, mask, rows, weights), mask)
+        size = max(1, _BLOCK // nodes[0].numel())
+        masks = mask.split(size) if len(mask) > 1 else itertools.repeat(mask)
+        many = nodes.requires_grad and nodes.numel() > _STORED
+        return torch.cat([_computed(self._read, many, *block) for block in zip(nodes.split(size), masks, strict=False)])
 
     def after_steps(self, nodes: Tensor, mask: Tensor) -> list[Float[Tensor, "i t n m"]]:
         """The nodes after each step, for visualisation."""
-        out = []
-        for layers in self.steps:
-            nodes = _step(layers, nodes, nodes, mask)
-            out.append(nodes)
-        return out
+        return [nodes := _step(layers, nodes, nodes, mask) for layers in self.steps]
 
     def weights(self, nodes: Tensor, mask: Tensor) -> Float[Tensor, "i t n"]:
         """How much node 0 attends to each node in the last step: row 0 of E there. Rows sum to 1, padding is 0."""
@@ -150,15 +141,15 @@ class GraphReasoning(nn.Module):
         *first, last = self.steps
         for layers in first:
             nodes = _step(layers, nodes, nodes, mask)
-        if self.with_global:
-            return _step(last, nodes[..., :1, :], nodes, mask)[..., 0, :]
-        return masked_mean(_step(last, nodes, nodes, mask), mask[..., None], dim=-2)
+        return self._mean(_step(last, nodes[..., :1, :] if self.with_global else nodes, nodes, mask), mask)
+
+    def _mean(self, nodes: Float[Tensor, "i t r m"], mask: Tensor) -> Float[Tensor, "i t m"]:
+        return nodes[..., 0, :] if self.with_global else masked_mean(nodes, mask[..., None], dim=-2)
 
 
-def _blocks(nodes: Tensor, mask: Tensor):
-    size = max(1, _BLOCK // nodes[0].numel())
-    masks = mask.split(size) if len(mask) > 1 else [mask] * len(nodes)
-    return zip(nodes.split(size), masks, strict=False)
+def _computed(function: Callable, again: bool, *arguments: Tensor) -> Tensor:
+    """function(*arguments); again: its intermediates are not stored, but computed again in the backward pass."""
+    return checkpoint(function, *arguments, use_reentrant=False) if again else function(*arguments)
 
 
 def _step(layers: nn.ModuleDict, queries: Tensor, nodes: Tensor, mask: Tensor) -> Tensor:
@@ -205,8 +196,7 @@ class SimilarityNodes(nn.Module):
         require_choice("direction", direction, DIRECTIONS)
         require_choice("parts", parts, PARTS)
         require_number("sharpness", sharpness, above=0, hint="SGRAF uses 9.")
-        if m < 1:
-            raise BadInput(f"the width of a node must be at least 1, got {m}. SGRAF uses 256.")
+        require_number("m", m, low=1, hint="SGRAF uses 256.")
         self.direction, self.parts, self.sharpness = direction, parts, sharpness
         self.local = linear(d, m) if parts != "global" else None
         self.global_linear = linear(d, m) if parts != "local" else None  # of the global nodes
@@ -221,7 +211,7 @@ class SimilarityNodes(nn.Module):
         mask = mask[None] if self.direction == "t2i" else mask[:, None]
         first = None
         if self.global_linear is not None:
-            first = unit(self.global_linear((x[:, None, 0] - y[None, :, 0]).square()))  # i t m
+            first = self._global(x[:, 0], y[:, 0])
         return first[:, :, None] if self.local is None else self._with_local(first, images, captions), mask
 
     def scores(
@@ -234,12 +224,12 @@ class SimilarityNodes(nn.Module):
         same_width(x, y)
         room, out = int(self.global_linear is not None), None
         sets = roles(_tokens(images), _tokens(captions), self.direction)
-        for *rows, nodes in node_blocks(*sets, self.sharpness, self.local, room):
+        for *rows, nodes in kernels.node_blocks(*sets, self.sharpness, self.local, room):
             i, t = roles(*rows, self.direction)
             nodes = nodes if self.direction == "t2i" else nodes.transpose(0, 1)
             mask = roles(images.mask[i][:, None], captions.mask[t][None], self.direction)[1]
             if room:
-                nodes[:, :, 0] = global_nodes(x[i, 0], y[t, 0], self.global_linear)
+                nodes[:, :, 0] = self._global(x[i, 0], y[t, 0])
             block = read(nodes, mask if room else mask[..., 1:])
             out = block.new_empty(*block.shape[:-2], len(images), len(captions)) if out is None else out
             out[..., i, t] = block
@@ -249,22 +239,22 @@ class SimilarityNodes(nn.Module):
         """Which regions a word (t2i), or words a region (i2t), attended to; for visualisation."""
         return scan_attention(_tokens(images), _tokens(captions), self.direction, self.sharpness)
 
+    def _global(self, x: Float[Tensor, "i d"], y: Float[Tensor, "t d"]) -> Float[Tensor, "i t m"]:
+        return unit(self.global_linear((x[:, None] - y[None]).square()))
+
     def _with_local(self, first: Tensor | None, images: EmbeddingSet, captions: EmbeddingSet) -> Tensor:
         """The global nodes, if any, and the local ones after them, "i t n m"."""
         contexts, queries = roles(_tokens(images), _tokens(captions), self.direction)
         x, y = real_rows(contexts), real_rows(queries)
         if by_blocks(x, y, self.local.weight):
             first = first if first is None or self.direction == "t2i" else first.transpose(0, 1)
-            nodes = local_nodes(contexts, queries, x, y, self.sharpness, self.local, first)
+            nodes = kernels.local_nodes(contexts, queries, self.sharpness, self.local, first)
             return nodes if self.direction == "t2i" else nodes.transpose(0, 1)
         a, q, d = y.shape
         size = max(1, _ATTENDED_BLOCK // (a * q * d))
-        blocks = [contexts[start : start + size] for start in range(0, len(contexts), size)]
-        if len(contexts) * a * q * d > _ATTENDED_STORED:
-            nodes = [checkpoint(self._block, b.x, b.mask, queries.x, queries.mask, use_reentrant=False) for b in blocks]
-        else:
-            nodes = [self._block(b.x, b.mask, queries.x, queries.mask) for b in blocks]
-        nodes = torch.cat(nodes)  # b a q m
+        blocks = zip(contexts.x.split(size), contexts.mask.split(size), strict=True)
+        many = len(contexts) * a * q * d > _ATTENDED_STORED
+        nodes = torch.cat([_computed(self._block, many, *block, queries.x, queries.mask) for block in blocks])
         nodes = nodes if self.direction == "t2i" else nodes.transpose(0, 1)
         return nodes if first is None else torch.cat([first[:, :, None], nodes], 2)
 
@@ -272,7 +262,7 @@ class SimilarityNodes(nn.Module):
         contexts, queries = EmbeddingSet(x, x_mask), EmbeddingSet(y, y_mask)
         weights = attend(contexts, queries, self.sharpness)[1]  # b c a q
         attended = (weights.flatten(2).transpose(1, 2) @ real_rows(contexts)).view(len(x), *y.shape)  # b a q d
-        return unit(attended_difference(attended, real_rows(queries), self.local.weight, self.local.bias))
+        return unit(kernels.attended_difference(attended, real_rows(queries), self.local))
 
 
 def _tokens(s: EmbeddingSet) -> EmbeddingSet:
@@ -309,10 +299,8 @@ class GraphSimilarity(Similarity):
         if self.nodes.parts != "both":
             raise BadInput(f"{self.name} has {self.nodes.parts} nodes only; take parts='both' to compare weights.")
         nodes, mask = self.nodes(*as_sets(images, captions))
-        weights = {}
-        for module in self.children():
-            if isinstance(module, Filtration | GraphReasoning):
-                weights["SAF" if isinstance(module, Filtration) else "SGR"] = module.weights(nodes, mask)
+        names = {Filtration: "SAF", GraphReasoning: "SGR"}
+        weights = {names[type(m)]: m.weights(nodes, mask) for m in self.children() if type(m) in names}
         if not weights:
             raise BadInput(f"{self.name} takes the mean of its nodes: all words count alike.")
         return weights
@@ -320,12 +308,9 @@ class GraphSimilarity(Similarity):
     def forward(
         self, images: Comparable, captions: Comparable, image_mask=None, caption_mask=None
     ) -> Float[Tensor, "i t"]:
-        return self._joined(self._plain(images, captions, image_mask, caption_mask))
+        return self._joined(self._plain(*as_sets(images, captions, image_mask, caption_mask)))
 
-    def _plain(
-        self, images: Comparable, captions: Comparable, image_mask=None, caption_mask=None
-    ) -> Float[Tensor, "... i t"]:
-        images, captions = as_sets(images, captions, image_mask, caption_mask)
+    def _plain(self, images: EmbeddingSet, captions: EmbeddingSet) -> Float[Tensor, "... i t"]:
         with torch.autocast(images.x.device.type, enabled=False):
             return bucket_by_length(lambda x, y: self._read(*self.nodes(x, y)), images, captions)
 
@@ -337,8 +322,9 @@ class GraphSimilarity(Similarity):
             score = partial(self.nodes.scores, self._read)
             return self._joined(bucket_by_length(score, images, captions, split_equal=False))
 
-    def _joined(self, scores: Float[Tensor, "... i t"]) -> Float[Tensor, "i t"]:
-        return scores
+    @staticmethod
+    def _joined(scores: Float[Tensor, "... i t"]) -> Float[Tensor, "i t"]:
+        return scores.mean(0) if scores.ndim == 3 else scores
 
 
 class Sgraf(GraphSimilarity):
@@ -386,11 +372,10 @@ class Sgraf(GraphSimilarity):
         double = copy.deepcopy(self).cpu().double()
         nodes, _ = double.nodes(*as_sets(x[None], y[None]))
         terms = double._modules["score"](nodes).sigmoid().flatten()
-        queries = terms.new_zeros(len(y if self.direction == "t2i" else x))
+        contexts, queries = (terms.new_zeros(len(each)) for each in roles(x, y, self.direction))
         rows = {"both": slice(None), "local": slice(1, None), "global": slice(0, 1)}[self.nodes.parts]
         queries[rows] = terms / len(terms)
-        contexts = terms.new_zeros(len(x if self.direction == "t2i" else y))
-        return (contexts, queries) if self.direction == "t2i" else (queries, contexts)
+        return roles(contexts, queries, self.direction)
 
 
 # SGRAF trained jointly: graph reasoning and filtration read the same nodes, and each has a score of its own.
@@ -416,11 +401,8 @@ class JointSgraf(GraphSimilarity):
 
     def scorings(self, images: Comparable, captions: Comparable) -> list[Float[Tensor, "i t"]]:
         """[s_SGR, s_SAF], each in (0, 1); without a pair one empty matrix is as good as the other."""
-        scores = self._plain(images, captions)
+        scores = self._plain(*as_sets(images, captions))
         return list(scores) if scores.ndim == 3 else [scores, scores]
-
-    def _joined(self, scores: Float[Tensor, "... i t"]) -> Float[Tensor, "i t"]:
-        return scores.mean(0) if scores.ndim == 3 else scores
 
     def _read(self, nodes: Tensor, mask: Tensor) -> Float[Tensor, "2 i t"]:
         readers = ((self.score_reasoning, self.reasoning), (self.score_filtration, self.filtration))

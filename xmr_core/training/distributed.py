@@ -16,6 +16,7 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
 from torch.overrides import TorchFunctionMode
 
 from xmr_core.base.errors import BadInput, TrainingFailed, XmrError
@@ -50,15 +51,9 @@ class _Sum(torch.autograd.Function):
         return _Sum.forward(ctx, gradient)
 
 
-def gathered(items: Rows, share: slice, n: int) -> Rows:
-    """The items of all processes in order, n in all, with gradients; this process has those of `share`. Sets of
-    different length are padded."""
-    tensors = {f.name: v for f in fields(items) if isinstance(v := getattr(items, f.name), Tensor)}
-    return replace(items, **{name: _of_all(x, share, n) for name, x in tensors.items()})
-
-
-def _of_all(x: Tensor, share: slice, n: int) -> Tensor:
-    """Rows of every process: each adds its own to zeros."""
+def of_all(x: Tensor, share: slice, n: int) -> Tensor:
+    """The rows of all processes in order, n in all, with gradients; this one has those of `share`, and adds them to
+    zeros. Sets of different length are padded."""
     sizes = torch.tensor(x.shape[1:], device=x.device)
     if len(sizes):
         dist.all_reduce(sizes, dist.ReduceOp.MAX)
@@ -166,15 +161,14 @@ class Ranks(OneRank):
         share, n = share_of(len(items), self.rank, self.ranks), len(items)
         with DrawsOfAll(share, n):
             own = encode(items[share])
-        return gathered(own, share, n)
+        tensors = {f.name: v for f in fields(own) if isinstance(v := getattr(own, f.name), Tensor)}
+        return replace(own, **{name: of_all(x, share, n) for name, x in tensors.items()})
 
     def average_gradients(self, method: Method) -> None:
         gradients = [p.grad for p in method.parameters() if p.grad is not None]
-        flat = torch.cat([g.reshape(-1) for g in gradients])
+        flat = parameters_to_vector(gradients)
         dist.all_reduce(flat)
-        flat /= self.ranks
-        for gradient, part in zip(gradients, flat.split([g.numel() for g in gradients]), strict=True):
-            gradient.copy_(part.view_as(gradient))
+        vector_to_parameters(flat / self.ranks, gradients)
 
 
 def started_ranks() -> int:

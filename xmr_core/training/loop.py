@@ -6,7 +6,7 @@ import math
 import pickle
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -17,15 +17,7 @@ from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 from torch.utils._pytree import tree_map
 
 from xmr_core.base import files, machine
-from xmr_core.base.errors import (
-    LARGEST,
-    LARGEST_SEED,
-    BadInput,
-    DamagedFile,
-    TrainingFailed,
-    require_choice,
-    require_fields,
-)
+from xmr_core.base.errors import LARGEST, LARGEST_SEED, DamagedFile, TrainingFailed, require_choice, require_fields
 from xmr_core.base.machine import device_name, in_precision, in_single_precision, own_random_numbers, processor
 from xmr_core.base.types import Batch
 from xmr_core.data.batches import Batches
@@ -61,7 +53,7 @@ def lr_factor(
 
 PRECISIONS = ("auto", "float32", "bfloat16")
 _LIMITS = {
-    "epochs": (1, 1_000_000), "lr": (0, 0.999999), "weight_decay": (0, LARGEST), "clip": (0, LARGEST),
+    "epochs": (1, 1_000_000), "lr": (1e-12, 0.999999), "weight_decay": (0, LARGEST), "clip": (0, LARGEST),
     "warmup_steps": (0, LARGEST), "decay_every": (1, 1_000_000), "threads": (1, 4096), "seed": (0, LARGEST_SEED),
     "pretrained_lr": (0, 1), "freeze_epochs": (0, 1_000_000), "unfreeze_every": (0, 1_000_000),
 }  # fmt: skip
@@ -71,8 +63,8 @@ _LIMITS = {
 class TrainConfig:
     """How to train.
 
-    Args: epochs: at least 1. lr: learning rate of AdamW, in (0, 1). weight_decay: of AdamW, on matrices only. clip: the
-            norm that gradients are clipped to, 0 for no clipping.
+    Args: epochs: at least 1. lr: learning rate of AdamW, from 1e-12 to below 1. weight_decay: of AdamW, on matrices
+            only. clip: the norm that gradients are clipped to, 0 for no clipping.
         schedule: see lr_factor; warmup_steps rise linearly, decay_every counts epochs.
         precision: 'float32', without TF32 on a GPU, or 'bfloat16' for autocast; 'auto' is bfloat16 on a GPU and
             float32 on a CPU.
@@ -102,8 +94,6 @@ class TrainConfig:
 
     def __post_init__(self):
         require_fields(self, _LIMITS, {"schedule": SCHEDULES, "precision": PRECISIONS})
-        if not self.lr > 0:
-            raise BadInput(f"lr must be positive, got {self.lr!r}.")
 
 
 @dataclass
@@ -185,20 +175,18 @@ class CollapseWatch:
         )
 
 
-def pretrained_parts(method: nn.Module) -> Iterator[tuple[str, nn.Module]]:
-    """(prefix of parameter names, module) of each encoder that holds a pretrained network to be fine-tuned.
+def pretrained_parts(method: nn.Module) -> dict[str, nn.Module]:
+    """Prefix of parameter names → encoder, for each that holds a pretrained network to be fine-tuned.
 
     Such a module has `stage_prefixes()`, groups of prefixes of its parameters' names from the output to the input, and
     `train_stages(n)`, after which the first n groups learn and no other.
     """
-    for name, module in method.named_modules():
-        if hasattr(module, "stage_prefixes"):
-            yield f"{name}." if name else "", module
+    return {f"{n}." if n else "": module for n, module in method.named_modules() if hasattr(module, "stage_prefixes")}
 
 
 def pretrained_names(method: nn.Module) -> set[str]:
     """Names of all pretrained parameters of a method."""
-    parts = pretrained_parts(method)
+    parts = pretrained_parts(method).items()
     prefixes = tuple(part + p for part, module in parts for group in module.stage_prefixes() for p in group)
     return {name for name, _ in method.named_parameters() if name.startswith(prefixes)}
 
@@ -216,7 +204,7 @@ def stages_learning(epoch: int, stages: int, freeze_epochs: int, unfreeze_every:
 
 def unfreeze(method: nn.Module, epoch: int, freeze_epochs: int, unfreeze_every: int) -> None:
     """Let a method's pretrained networks learn as far as the epoch says; what does not learn keeps no gradient."""
-    for _, module in pretrained_parts(method):
+    for module in pretrained_parts(method).values():
         module.train_stages(stages_learning(epoch, len(module.stage_prefixes()), freeze_epochs, unfreeze_every))
         for parameter in module.parameters():
             if not parameter.requires_grad:
@@ -371,17 +359,15 @@ def train(
         progress, own.random = state["progress"], state["random"]
         history, watch = History(**progress["history"]), CollapseWatch(**progress["watch"])
         sums, best, first_epoch, first_step = (progress[name] for name in ("sums", "best", "epoch", "step"))
-        where, messages = f"from epoch {first_epoch} step {first_step}", []
-        if (begun := progress.get("device", place)) != place and first_epoch < config.epochs:
-            # told, not refused: a queue may move a run at any time
-            messages.append(
-                f"{where} on {place}, before on {begun}: the bits are those of neither, as with another seed."
-            )
-        if (coded := progress.get("code", code)) != code:  # also where only the evaluation is left, which records it
-            messages.append(f"{where} by code {code}, before by code {coded}: the result is that of neither alone.")
-        history.messages += messages
-        for message in messages:
-            warnings.warn(message, stacklevel=2)
+        changes = [(f"by code {progress.get('code', code)}", f"by code {code}")]  # also of a run that is only evaluated
+        if first_epoch < config.epochs:
+            changes.append((f"on {progress.get('device', place)}", f"on {place}"))
+        where = f"from epoch {first_epoch} step {first_step}"
+        for before, now in changes:  # and not refused: a queue may move a run at any time
+            if before != now:
+                message = f"{where} {now}, before {before}: the result is that of neither alone."
+                history.messages.append(message)
+                warnings.warn(message, stacklevel=2)
 
     ranks.start(method)
     # of a core on a CPU, so that other work on the machine is not counted
@@ -394,8 +380,8 @@ def train(
         if state_path is not None:
             progress = {"history": asdict(history), "watch": asdict(watch), "sums": sums, "best": best}
             progress |= {"epoch": epoch, "step": step, "device": place, "code": code}
-            trained = {"method": method.state_dict(), "optimiser": optimiser.state_dict()}
-            save_state(state_path, {**trained, "random": own.random, "progress": progress}, owner)
+            state = {"method": method.state_dict(), "optimiser": optimiser.state_dict(), "random": own.random}
+            save_state(state_path, {**state, "progress": progress}, owner)
         saved = time.monotonic()
 
     for epoch in range(first_epoch, config.epochs):
@@ -424,9 +410,7 @@ def train(
                     norm = clip_gradients(method.parameters(), config.clip)
                     # elsewhere each look waits for the device
                     if (on_cpu or step + 1 == steps) and not math.isfinite(norm):
-                        raise TrainingFailed(
-                            f"the gradient has norm {float(norm)} at {where}, though the loss is finite."
-                        )
+                        raise TrainingFailed(f"the loss is finite at {where}, and the gradient has norm {norm:g}.")
                 optimiser.step()
                 for name, term in {"loss": loss, **terms}.items():
                     sums[name] = sums.get(name, 0.0) + float(term.detach())

@@ -53,10 +53,7 @@ def _scores(method: Method, batch: Batch) -> list[str]:
         images, captions = method.encode_images(batch.images), method.encode_captions(texts)
         scores = score(images, captions)
         if not torch.equal(score(method.encode_images(batch.images), method.encode_captions(texts)), scores):
-            faults.append(
-                "items are encoded differently from call to call in eval mode; draw random numbers in training only, "
-                "or from a seed of their own."
-            )
+            faults.append("items are encoded differently from call to call in eval mode; draw in training only.")
         lengths = texts.mask.sum(1)
         short = int(lengths.argmin())
         alone = Tokens(*(x[short : short + 1, : lengths[short]] for x in (texts.ids, texts.mask)))
@@ -80,5 +77,5 @@ def _gradients(method: Method, batch: Batch, untrained: tuple[str, ...]) -> list
     trained = {n: p.grad for n, p in method.named_parameters() if p.requires_grad and not n.startswith(untrained)}
     none = [name for name, grad in trained.items() if grad is None]
     wrong = [name for name, grad in trained.items() if grad is not None and not grad.isfinite().all()]
-    said = [f"no gradient reaches {none[0]} ({len(none)} in all)."] if none else []
-    return said + ([f"the gradient of {wrong[0]} ({len(wrong)} in all) is not finite."] if wrong else [])
+    faults = [f"no gradient reaches {none[0]} ({len(none)} in all)."] if none else []
+    return faults + ([f"the gradient of {wrong[0]} ({len(wrong)} in all) is not finite."] if wrong else [])

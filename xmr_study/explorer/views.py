@@ -12,7 +12,7 @@ from xmr_core.evaluation.analysis.elements import nearest_partner, node_weights,
 from xmr_core.features.images import read_image, read_thumbnail
 from xmr_core.retrieval.library import Library, elements_of
 from xmr_core.retrieval.ranking import known_words
-from xmr_core.training.runs.names import resolve_run, run_table
+from xmr_core.training.runs.folder import resolve_run, run_table
 
 
 def photograph(library: Library, position: int, edge: int = 240) -> UInt8[np.ndarray, "h w 3"]:

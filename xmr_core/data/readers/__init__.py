@@ -7,10 +7,8 @@ from xmr_core.data.readers.assembly import (
     FaultLog, TwoWayRelevance, annotated_relevance, list_images, photograph_corpus, plausible_match, same_class,
 )  # fmt: skip
 from xmr_core.data.readers.check import check_corpus
-from xmr_core.data.readers.coco import coco_judgments, load_coco, load_flickr30k
-from xmr_core.data.readers.cub import load_cub
-from xmr_core.data.readers.flickr8k import load_flickr8k
 from xmr_core.data.readers.folder import from_frame, hash_split, load_folder
+from xmr_core.data.readers.official import coco_judgments, load_coco, load_cub, load_flickr8k, load_flickr30k
 from xmr_core.data.readers.precomputed import load_precomputed
 
 __all__ = [

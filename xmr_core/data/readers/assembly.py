@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
 
@@ -27,6 +27,7 @@ EXAMPLES = 3  # stored of each kind of fault
 USUAL = 5  # captions of an image in most collections
 
 
+@dataclass(eq=False)
 class FaultLog:
     """The faults that a reader meets.
 
@@ -42,11 +43,10 @@ class FaultLog:
     ({'captions without a word': 2}, ["captions.csv names images twice: 1, the first is 'a.jpg'."])
     """
 
-    def __init__(self, collect: bool = False):
-        self.collect = collect
-        self.counts: Counter[str] = Counter()
-        self.examples: dict[str, list[str]] = {}
-        self.refused: list[str] = []
+    collect: bool = False
+    counts: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, list[str]] = field(default_factory=dict)
+    refused: list[str] = field(default_factory=list)
 
     def tolerate(self, kind: str, examples: str | Iterable[object], times: int | None = None) -> None:
         """Count faults. kind: a phrase in the plural. examples: where they are; each counts once without `times`."""
@@ -85,10 +85,10 @@ class FaultLog:
 
 def find_path(folder: Path, names: Sequence[str], corpus: str) -> Path:
     """The first of these files or folders that exists. Raises: BadInput with all the names that were tried."""
-    if paths := [folder / name for name in names if (folder / name).exists()]:
-        return paths[0]
-    wanted = " or ".join(names)
-    raise BadInput(f"{corpus} needs {wanted}, looked for in {folder}. Put it there or give the right data_root.")
+    for name in names:
+        if (folder / name).exists():
+            return folder / name
+    raise BadInput(f"{corpus} needs {' or '.join(names)} in {folder}. Put it there or give the right data_root.")
 
 
 def list_images(folder: Path, deep: bool = False, faults: FaultLog | None = None) -> dict[str, str]:
@@ -105,7 +105,11 @@ def list_images(folder: Path, deep: bool = False, faults: FaultLog | None = None
     """
     images: dict[str, str] = {}
     visited, faults = set(), faults or FaultLog()
-    for place, folders, names in os.walk(folder, onerror=_raise, followlinks=True):
+
+    def refuse(error: OSError) -> None:
+        raise DamagedFile(f"{error.filename} cannot be listed ({error.strerror}).")
+
+    for place, folders, names in os.walk(folder, onerror=refuse, followlinks=True):
         status = os.stat(place)
         if (status.st_dev, status.st_ino) in visited:
             folders.clear()  # a link back to a folder that was listed already
@@ -113,14 +117,10 @@ def list_images(folder: Path, deep: bool = False, faults: FaultLog | None = None
         visited.add((status.st_dev, status.st_ino))
         folders[:] = [name for name in folders if deep and not name.startswith(".") and _is_utf8(name)]
         faults.tolerate("files whose name is not UTF-8", [ascii(name) for name in names if not _is_utf8(name)])
-        for name in names:
-            if name.lower().endswith(SUFFIXES) and not name.startswith(".") and _is_utf8(name):
-                images[Path(place, name).relative_to(folder).as_posix()] = str(Path(place, name))
+        shown = [name for name in names if not name.startswith(".") and _is_utf8(name)]
+        paths = [Path(place, name) for name in shown if name.lower().endswith(SUFFIXES)]
+        images |= {path.relative_to(folder).as_posix(): str(path) for path in paths}
     return images
-
-
-def _raise(error: OSError) -> None:
-    raise DamagedFile(f"{error.filename} cannot be listed ({error.strerror}).")
 
 
 def _is_utf8(name: str) -> bool:
@@ -361,8 +361,7 @@ def usable_tables(
     """
     for kind, table, needed in (("images", images, columns), ("captions", captions, ("image_id", "text"))):
         if not isinstance(table, pd.DataFrame) or not set(needed) <= set(table):
-            got = list(table) if isinstance(table, pd.DataFrame) else type(table).__name__
-            raise BadInput(f"{name}: the {kind} must be a DataFrame with columns {needed}, got {got}. {_REMEDY}")
+            raise BadInput(f"{name}: the {kind} must be a DataFrame with columns {needed}. {_REMEDY}")
         faults.refuse(f"{name}: ids of {kind} repeat", table.index[table.index.duplicated()])
     images, captions = (table[~table.index.duplicated()] for table in (images, captions))
     written = np.array([isinstance(text, str) for text in captions["text"]], bool)
@@ -418,9 +417,8 @@ def photograph_corpus(
     """
     images, captions = usable_tables(name, images, captions, faults, usual, splits, ("split", "path"))
     grades, files = dict(grades or {}), images["path"].tolist()
-    content = files_content(files)
+    content, graded = files_content(files), [table.to_csv() for table in grades.values()]
     texts = [captions.index.tolist(), captions["image_id"].tolist(), captions["text"].tolist()]
-    graded = [table.to_csv() for table in grades.values()]
     return Corpus(
         name=name,
         images=images,

@@ -1,6 +1,5 @@
 """A check of a folder of data before training: what it holds, and everything that is wrong with it."""
 
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -67,7 +66,7 @@ def check_corpus(
     with faults.noting():
         corpus = require_corpus(load(data_root, faults), name)
     title, obstacles = f"{name} in {data_root}", list(faults.refused)
-    tolerated = [_counted(kind, n, faults.examples[kind]) for kind, n in faults.counts.items()]
+    tolerated = [f"  {n:>7,}  {kind}{_listed(faults.examples[kind], n)}" for kind, n in faults.counts.items()]
     if corpus is None:
         return Report(f"{title}: not readable", obstacles, faults.counts, sections={"tolerated:": tolerated})
     captions = {split: corpus.captions.iloc[corpus.rows(split)[1]] for split in (*SPLITS, "")}
@@ -76,17 +75,14 @@ def check_corpus(
     others = [word not in vocabulary for split in ("val", "test") for caption in words[split] for word in caption]
     about = {"network": network_of(corpus), **corpus.about}
     shown = [f"{key}: {about[key]}" for key in ("captions", "splits", "protocol", "boxes", "network") if about.get(key)]
-    shown.append(
-        f"words: {len(vocabulary):,} in train; {np.mean(others or [0]):.1%} of those in val and test are others"
-    )
+    shown += [f"words: {len(vocabulary):,} in train; {np.mean(others or [0]):.1%} of those in val and test are others"]
     if corpus.features is not None:
         _examine_features(corpus, deep, shown, obstacles)
     elif deep:
         _decode_images(corpus, progress, shown, obstacles)
     for split in SPLITS:
-        if lacking := [
-            kind for kind, n in zip(("images", "captions"), map(len, corpus.rows(split)), strict=True) if not n
-        ]:
+        lengths = zip(("images", "captions"), map(len, corpus.rows(split)), strict=True)
+        if lacking := [kind for kind, n in lengths if not n]:
             obstacles.append(f"no {' and no '.join(lacking)} in split {split}")
     sections = {"what was read:": shown, "tolerated, and counted:": tolerated}
     sections |= {f"{split}:": _samples(captions[split]) for split in SPLITS}
@@ -114,10 +110,6 @@ def _samples(captions: pd.DataFrame) -> list[str]:
     return [f"  {i}  {text[:120]}" for i, text in zip(rows["image_id"], rows["text"], strict=True)]
 
 
-def _counted(kind: str, n: int, names: Sequence[str]) -> str:
-    return f"  {n:>7,}  {kind}{_listed(names, n)}"
-
-
 def _listed(names: Sequence[str], n: int) -> str:
     """': ' and the first of n names; nothing if no name is known."""
     more = ", …" if n > len(names[:EXAMPLES]) else ""
@@ -126,27 +118,23 @@ def _listed(names: Sequence[str], n: int) -> str:
 
 def _decode_images(corpus: Corpus, progress: Callable | None, shown: list[str], obstacles: list[str]) -> None:
     """Adds how many images are decoded, and which cannot be."""
-    bad = defaultdict(list)
-    for image_id, reason in zip(
-        corpus.images.index, inspect_images(corpus.images["path"].tolist(), progress), strict=True
-    ):
-        bad[reason].append(image_id)
-    shown.append(f"images decoded: {len(bad.pop('', ())):,} of {len(corpus.images):,}")
-    obstacles += [f"{len(i):,} images cannot be decoded ({reason}){_listed(i, len(i))}" for reason, i in bad.items()]
+    ids, reasons = corpus.images.index, np.array(inspect_images(corpus.images["path"].tolist(), progress))
+    shown.append(f"images decoded: {sum(reasons == ''):,} of {len(ids):,}")
+    for reason in dict.fromkeys(reasons[reasons != ""].tolist()):
+        bad = ids[reasons == reason]
+        obstacles.append(f"{len(bad):,} images cannot be decoded ({reason}){_listed(bad, len(bad))}")
 
 
 def _examine_features(corpus: Corpus, deep: bool, shown: list[str], obstacles: list[str]) -> None:
     """Adds shape and type of the features, and whether a sample of them is finite."""
     features = corpus.features
-    shown.append(
-        f"features: {' × '.join(f'{n:,}' for n in features.shape)} (images, elements, width), {features.dtype}"
-    )
+    shape = " × ".join(f"{n:,}" for n in features.shape)
+    shown.append(f"features: {shape} (images, elements, width), {features.dtype}")
     if deep:
         rows = np.unique(np.linspace(0, len(features) - 1, min(len(features), _ROWS)).astype(int)).tolist()
         bad = [corpus.images.index[row] for row in rows if not np.isfinite(features[row]).all()]
         zeros = sum(not features[row].any() for row in rows)
         shown.append(f"examined: {len(rows):,} images, {zeros:,} of them all zero")
         if bad:
-            obstacles.append(
-                f"{len(bad):,} of {len(rows):,} examined images hold NaN or infinity{_listed(bad, len(bad))}"
-            )
+            fault = f"{len(bad):,} of {len(rows):,} examined images hold NaN or infinity"
+            obstacles.append(f"{fault}{_listed(bad, len(bad))}")

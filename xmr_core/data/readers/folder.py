@@ -4,8 +4,9 @@ import csv
 import hashlib
 import json
 import re
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from unicodedata import normalize
 
@@ -15,16 +16,8 @@ import pandas as pd
 from xmr_core.base.errors import BadInput
 from xmr_core.base.files import existing
 from xmr_core.base.types import Corpus
-from xmr_core.data.readers.assembly import (
-    FaultLog,
-    image_table,
-    list_images,
-    literal,
-    photograph_corpus,
-    read_json,
-    read_lines,
-    require_name,
-)
+from xmr_core.data.readers import assembly
+from xmr_core.data.readers.assembly import FaultLog, image_table, photograph_corpus, read_lines
 from xmr_core.features.images import SUFFIXES
 
 # Captions as people write them down: tables (.csv, .tsv), lines of JSON (.jsonl), frames of pandas.
@@ -37,8 +30,6 @@ COLUMNS = {
     "split": ("split",),
     "caption_id": ("caption_id",),
 }
-_COLUMN_OF = {name: column for column in ("image", "text") for name in COLUMNS[column]}
-_DELIMITERS = ",;\t"
 _LONGEST = 20  # lines of one quoted caption; after more than these, its quote was never closed
 UNREADABLE = "caption lines that cannot be read"
 MENDED = "caption lines with a stray quote or delimiter, mended"
@@ -66,27 +57,21 @@ def caption_table(records: Iterable[tuple[int, Mapping]], source: str, faults: F
     for number, record in records:
         columns |= dict.fromkeys(map(str, record))
         values = {str(name).strip().lower(): record[name] for name in reversed(record)}
-        image, texts, split, ids = (
-            next((values[name] for name in names if name in values), None) for names in COLUMNS.values()
-        )
-        texts = _texts(texts) if isinstance(texts, str) else texts
-        if not (isinstance(image, str) and isinstance(texts, list) and all(isinstance(t, str) for t in texts)):
+        found = {column: [values[n] for n in names if n in values] for column, names in COLUMNS.items()}
+        image, texts, split, ids = (own[0] if own else None for own in found.values())
+        image = str(image) if isinstance(image, Path) else image
+        texts = _texts(texts) if isinstance(texts, str) else _listed(texts)
+        if not (isinstance(image, str) and texts is not None and all(isinstance(t, str) for t in texts)):
             faults.tolerate(UNREADABLE, f"{Path(source).name} line {number}: no name of an image, or no text")
             continue
-        ids = [ids] if isinstance(ids, (str, int)) else ids
-        ids = ids if isinstance(ids, list) and len(ids) == len(texts) else [""] * len(texts)
+        ids = [ids] if isinstance(ids, str | int) else _listed(ids)
+        ids = ids if ids is not None and len(ids) == len(texts) else [""] * len(texts)
         rows += [(image.strip(), one_line(t), str(split or ""), str(i)) for t, i in zip(texts, ids, strict=True)]
     if not rows:
         names = " and ".join("/".join(COLUMNS[column]) for column in ("image", "text"))
         faults.refuse(f"{source} holds no readable caption: needs the columns {names}; found: {[*columns][:12]}.")
-    table = pd.DataFrame(rows, columns=["image", "text", "split", "caption_id"], dtype=object)
+    table = pd.DataFrame(rows, columns=[*COLUMNS], dtype=object)
     return table if any(name.strip().lower() == "split" for name in columns) else table.drop(columns="split")
-
-
-def frame_records(frame: pd.DataFrame) -> Iterator[tuple[int, dict[str, object]]]:
-    """The rows of a frame as records for `caption_table`; what is missing (NaN) is None, and arrays are lists."""
-    for number, row in enumerate(frame.itertuples(index=False, name=None), 1):
-        yield number, dict(zip(map(str, frame.columns), map(_value, row), strict=True))
 
 
 def one_line(text: str) -> str:
@@ -94,19 +79,13 @@ def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _value(value: object) -> object:
-    if isinstance(value, np.ndarray | tuple | list):
-        return [_value(v) for v in value]
-    if isinstance(value, Path):
-        return str(value)
-    if pd.isna(value):
-        return None
-    return int(value) if isinstance(value, np.integer) else value
+def _listed(value: object) -> list | None:
+    return list(value) if isinstance(value, np.ndarray | tuple | list) else None
 
 
 def _texts(text: str) -> list[str]:
     """One caption, or those of a list that was written into one field."""
-    value = literal(text) if text.startswith(("['", '["')) else None
+    value = assembly.literal(text) if text.startswith(("['", '["')) else None
     return value if isinstance(value, list) and all(isinstance(t, str) for t in value) else [text]
 
 
@@ -122,14 +101,15 @@ def _fields(lines: Iterable[str], delimiter: str, **how) -> tuple[list[str], int
 def _table_records(lines: list[str], file: Path, faults: FaultLog) -> Iterator[tuple[int, dict[str, str]]]:
     """(line number, name of a column → field) of each row of a table."""
 
-    def needed(names: list[str]) -> list[str | None]:
-        return [_COLUMN_OF.get(name.strip().lower()) for name in names]
+    def is_named(column: str, names: list[str]) -> bool:
+        return any(name.strip().lower() in COLUMNS[column] for name in names)
 
     start = next((n for n, line in enumerate(lines) if line.strip()), len(lines))
-    headers = {delimiter: _fields(lines[start : start + 1], delimiter)[0] for delimiter in _DELIMITERS}
-    delimiter = max(_DELIMITERS, key=lambda d: (len({*needed(headers[d])} - {None}), len(headers[d])))
+    headers = {delimiter: _fields(lines[start : start + 1], delimiter)[0] for delimiter in ",;\t"}
+    known = {d: is_named("image", names) + is_named("text", names) for d, names in headers.items()}
+    delimiter = max(headers, key=lambda d: (known[d], len(headers[d])))
     names = headers[delimiter]
-    if file.suffix == ".tsv" and len(names) == 2 and not any(needed(names)) and names[0].lower().endswith(SUFFIXES):
+    if file.suffix == ".tsv" and len(names) == 2 and not known[delimiter] and names[0].lower().endswith(SUFFIXES):
         names = ["image", "caption"]
     else:
         start += 1
@@ -141,7 +121,7 @@ def _table_records(lines: list[str], file: Path, faults: FaultLog) -> Iterator[t
         number, start = start + 1, start + max(used, 1)
         if used and not any(field.strip() for field in row):
             continue
-        if names and len(row) > len(names) and needed(names)[-1] == "text":
+        if len(row) > len(names) and is_named("text", names[-1:]):
             row, mended = [*row[: len(names) - 1], delimiter.join(row[len(names) - 1 :])], True
         if len(row) != len(names):
             faults.tolerate(UNREADABLE, f"{file.name} line {number}: {len(row)} fields, the header has {len(names)}")
@@ -172,13 +152,8 @@ _WORDS = {
     "val": ("val", "valid", "validation", "dev"),
     "test": ("test", "testing", "eval", "evaluation"),
 }
-OUR_SPLIT = {"": "", **{word: split for split, words in _WORDS.items() for word in words}}
+_SPLIT_OF = {word: split for split, words in _WORDS.items() for word in words}
 _HASHED = {8: "val", 9: "test"}
-FILES = ("captions.csv", "captions.tsv", "captions.jsonl")
-METADATA = ("metadata.csv", "metadata.jsonl")  # as the library datasets reads folders of images
-COCO = ("*captions*.json", "annotations/*captions*.json")
-LISTED = ("train.txt", "val.txt", "test.txt")  # beside COCO's JSON: names of the images of a split, one a line
-_USED = ("id", "file_name", "split", "image_id", "caption")  # of images and annotations; all else fills the memory
 
 
 def hash_split(image_id: str) -> str:
@@ -194,38 +169,6 @@ def _tenth(image_id: str) -> int:
     return int.from_bytes(hashlib.blake2b(image_id.encode(), digest_size=8).digest(), "big") % 10
 
 
-def _written_splits(table: pd.DataFrame, source: str, faults: FaultLog) -> dict[str, str]:
-    """image_id → our name of the split that the rows of a table give (columns image_id, split).
-
-    Refused: unknown splits, an image in two of them.
-    """
-    written = table["split"].str.strip().str.lower()
-    accepted = ", ".join(filter(None, OUR_SPLIT))
-    faults.refuse(f"{source}: unknown split (known: {accepted}, or blank)", sorted(set(written) - set(OUR_SPLIT)))
-    table = table.assign(split=written.map(lambda name: OUR_SPLIT.get(name, "")))
-    table = table.loc[table["split"] != "", ["image_id", "split"]].drop_duplicates()
-    several = sorted(set(table["image_id"][table["image_id"].duplicated()]))
-    faults.refuse(f"{source} puts images in more than one split", several)
-    return dict(zip(table["image_id"], table["split"], strict=True))
-
-
-def word_split(words: Iterable[str]) -> str:
-    """The split that the first word that names one means, or ''.
-
-    >>> word_split(["captions", "validation"]), word_split(["captions"])
-    ('val', '')
-    """
-    return next((OUR_SPLIT[word] for word in words if OUR_SPLIT.get(word)), "")
-
-
-def _folder_splits(image_ids: Iterable[str]) -> dict[str, str]:
-    """image_id → the split that one of its sub-folders names, such as train2017; without one it is left out."""
-    pairs = (
-        (i, word_split(part.lower().rstrip("0123456789") for part in PurePosixPath(i).parts[:-1])) for i in image_ids
-    )
-    return {image_id: split for image_id, split in pairs if split}
-
-
 def completed(split_of: Mapping[str, str]) -> tuple[dict[str, str], str]:
     """Splits of which val or test may be missing, with a tenth of train in each one that is; and what was done.
 
@@ -238,23 +181,52 @@ def completed(split_of: Mapping[str, str]) -> tuple[dict[str, str], str]:
     return out, how
 
 
+def _word_split(words: Iterable[str]) -> str:
+    """The split that the first word that names one means, or ''."""
+    return next((_SPLIT_OF[word] for word in words if word in _SPLIT_OF), "")
+
+
+def _folder_split(image_id: str) -> str:
+    """The split that one of its sub-folders names, such as train2017, or ''."""
+    return _word_split(part.lower().rstrip("0123456789") for part in PurePosixPath(image_id).parts[:-1])
+
+
+def _written_splits(table: pd.DataFrame, source: str, faults: FaultLog) -> dict[str, str]:
+    """image_id → our name of the split that the rows of a table give (columns image_id, split).
+
+    Refused: unknown splits, an image in two of them.
+    """
+    written = table["split"].str.strip().str.lower()
+    unknown = sorted({*written} - {*_SPLIT_OF, ""})
+    faults.refuse(f"{source}: unknown split (known: {', '.join(_SPLIT_OF)}, or blank)", unknown)
+    pairs = table.assign(split=written.map(_SPLIT_OF))[["image_id", "split"]].dropna().drop_duplicates()
+    several = sorted(set(pairs["image_id"][pairs["image_id"].duplicated()]))
+    faults.refuse(f"{source} puts images in more than one split", several)
+    return dict(zip(pairs["image_id"], pairs["split"], strict=True))
+
+
 # Which files of a folder hold its captions.
+
+
+FILES = ("captions.csv", "captions.tsv", "captions.jsonl")
+METADATA = ("metadata.csv", "metadata.jsonl")  # as the library datasets reads folders of images
+COCO = ("*captions*.json", "annotations/*captions*.json")
+LISTED = ("train.txt", "val.txt", "test.txt")  # beside COCO's JSON: names of the images of a split, one a line
+_TEXTS = (".csv", ".tsv", ".json", ".jsonl", ".txt", ".parquet")  # what may hold captions, if only by another name
+_USED = ("id", "file_name", "split", "image_id", "caption")  # of images and annotations; all else fills the memory
 
 
 @dataclass(frozen=True)
 class WrittenCaptions:
     """Captions as they are written beside images.
 
-    table: columns image, text, caption_id and, where one is written, split. source: what to call it in messages.
-    names: its files, below the folder. split_origin: where the column split comes from. collection: laid out as
-    published collections are, so that sub-folders may name splits, and a caption given twice for an image counts twice,
-    as in the official numbers. listed: name of an image → split, from lists of names.
+    table: columns image, text, caption_id and, where one is written, split. source: what holds them. collection: laid
+    out as published collections are, so that sub-folders may name splits, and a caption given twice for an image counts
+    twice, as in the official numbers. listed: name of an image → split, from lists of names.
     """
 
     table: pd.DataFrame
     source: str
-    names: str
-    split_origin: str = ""
     collection: bool = False
     listed: Mapping[str, str] = field(default_factory=dict)
 
@@ -266,26 +238,35 @@ def read_captions(base: Path, images: Iterable[str], faults: FaultLog) -> Writte
     corpus, and the name of each may say its split. images: paths below base of the images that exist.
     Refused: two files that mean the same; what read_caption_file and _read_coco_captions refuse.
     """
-    images = {_composed(image) for image in images}
-    if own := _one_a_folder(_visible(base, FILES), base, faults):
-        table = read_caption_file(own[0], faults)
-        return WrittenCaptions(table, str(own[0]), own[0].name, f"column split of {own[0].name}")
-    metadata = _visible(base, [f"{depth}{name}" for depth in ("", "*/", "*/*/") for name in METADATA])
-    if files := _one_a_folder(metadata, base, faults):
-        tables = [_starting_in(file.parent, base, read_caption_file(file, faults), images) for file in files]
-        return _joined(files, base, tables, "column split of")
-    if files := _visible(base, COCO):
-        tables = []
-        for file in files:
-            stem = file.stem.lower()
-            place = base / stem.removeprefix("captions_")
-            table = _starting_in(place, base, _read_coco_captions(file, faults), images)
-            if "split" not in table and (split := word_split(re.findall("[a-z]+", stem))):
-                table = table.assign(split=split)
-            tables.append(table)
-        listed = _listed_splits(dict.fromkeys((*(file.parent for file in files), base)), faults)
-        return replace(_joined(files, base, tables, "names or images of"), listed=listed)
-    return None
+    layouts = FILES, [f"{depth}{name}" for depth in ("", "*/", "*/*/") for name in METADATA], COCO
+    files = next(filter(None, (_visible(base, patterns) for patterns in layouts)), [])
+    if not files:
+        return None
+    is_coco, composed, tables = files[0].suffix == ".json", {_composed(image) for image in images}, []
+    names, count = [file.relative_to(base).as_posix() for file in files], Counter(file.parent for file in files)
+    if not is_coco and max(count.values()) > 1:
+        faults.refuse(f"{base} holds {' and '.join(names)}. Keep the one that is meant.")
+    for file in files:
+        stem = file.stem.lower()
+        table = _read_coco_captions(file, faults) if is_coco else read_caption_file(file, faults)
+        place = base / stem.removeprefix("captions_") if is_coco else file.parent
+        prefix = place.relative_to(base).as_posix()
+        below = {name: f"{prefix}/{_plain(name)}" for name in table["image"]}
+        table = table.replace({"image": {name: path for name, path in below.items() if _composed(path) in composed}})
+        if is_coco and "split" not in table and (split := _word_split(re.findall("[a-z]+", stem))):
+            table = table.assign(split=split)
+        tables.append(table)
+    table = pd.concat(tables, ignore_index=True)
+    if "split" in table:  # of some files only: the others leave it blank
+        table["split"] = table["split"].fillna("")
+    listed = _listed_splits([*dict.fromkeys((*count, base))], faults) if is_coco else {}
+    return WrittenCaptions(table, ", ".join(names), files[0].name not in FILES, listed)
+
+
+def _visible(base: Path, patterns: Iterable[str]) -> list[Path]:
+    """The files that fit and are not hidden, each once, in alphabetical order."""
+    files = {file for pattern in patterns for file in base.glob(pattern) if file.is_file()}
+    return sorted(f for f in files if not any(part.startswith(".") for part in f.relative_to(base).parts))
 
 
 def _listed_splits(folders: Iterable[Path], faults: FaultLog) -> dict[str, str]:
@@ -303,35 +284,6 @@ def _listed_splits(folders: Iterable[Path], faults: FaultLog) -> dict[str, str]:
     return {}
 
 
-def _visible(base: Path, patterns: Iterable[str]) -> list[Path]:
-    """The files that fit and are not hidden, each once, in alphabetical order."""
-    files = {file for pattern in patterns for file in base.glob(pattern) if file.is_file()}
-    return sorted(f for f in files if not any(part.startswith(".") for part in f.relative_to(base).parts))
-
-
-def _one_a_folder(files: list[Path], base: Path, faults: FaultLog) -> list[Path]:
-    """The files. Refused: two in one folder, of which only one can be meant."""
-    for folder in {file.parent for file in files}:
-        if len(own := [file.relative_to(base).as_posix() for file in files if file.parent == folder]) > 1:
-            faults.refuse(f"{base} holds {' and '.join(own)}. Keep the one that is meant.")
-    return files
-
-
-def _starting_in(folder: Path, base: Path, table: pd.DataFrame, images: Container[str]) -> pd.DataFrame:
-    """A table whose names of images start in base, wherever that names one of `images`."""
-    prefix = folder.relative_to(base).as_posix()
-    below = {name: f"{prefix}/{_plain(name)}" for name in table["image"]} if prefix != "." else {}
-    return table.replace({"image": {name: path for name, path in below.items() if _composed(path) in images}})
-
-
-def _joined(files: list[Path], base: Path, tables: list[pd.DataFrame], origin: str) -> WrittenCaptions:
-    table = pd.concat(tables, ignore_index=True)
-    if "split" in table:  # of some files only: the others leave it blank
-        table["split"] = table["split"].fillna("")
-    names = ", ".join(str(file.relative_to(base)) for file in files)
-    return WrittenCaptions(table, f"{base} ({names})", names, f"{origin} {names}", collection=True)
-
-
 def _read_coco_captions(file: Path, faults: FaultLog) -> pd.DataFrame:
     """Columns image, text, caption_id ('', as two files may give one number twice) and split, if the images have one.
 
@@ -342,7 +294,7 @@ def _read_coco_captions(file: Path, faults: FaultLog) -> pd.DataFrame:
     """
     value: object = None
     with faults.noting():
-        value = read_json(file, faults, _used)
+        value = assembly.read_json(file, faults, _used)
     lists = [value.get(name) if isinstance(value, dict) else None for name in ("images", "annotations")]
     if not all(isinstance(part, list) and all(isinstance(item, dict) for item in part) for part in lists):
         faults.refuse(f"{file} is not of COCO: an object with the lists 'images' and 'annotations'.")
@@ -397,11 +349,8 @@ def load_folder(data_root: Path | str, faults: FaultLog | None = None) -> Corpus
     base, files = _images_of(data_root, faults)
     written = read_captions(base, files, faults)
     if written is None:
-        sought, suffixes = (
-            ", ".join((*FILES, *METADATA, COCO[0])),
-            (".csv", ".tsv", ".json", ".jsonl", ".txt", ".parquet"),
-        )
-        texts = sorted(path.name for path in base.iterdir() if path.suffix.lower() in suffixes)
+        texts = sorted(path.name for path in base.iterdir() if path.suffix.lower() in _TEXTS)
+        sought = ", ".join((*FILES, *METADATA, COCO[0]))
         faults.tolerate(f"text files that are not read (captions are looked for in {sought})", texts)
     return _corpus("folder", base, files, written, faults)
 
@@ -423,17 +372,18 @@ def from_frame(frame: pd.DataFrame, images: Path | str, name: str = "frame") -> 
     ...     from_frame(frame, folder).captions["text"].to_dict()
     {'dog.png#0': 'A dog.', 'dog.png#1': 'A pet.'}
     """
-    require_name(name)
+    assembly.require_name(name)
     faults = FaultLog()
     base, files = _images_of(images, faults)
-    table = caption_table(frame_records(frame), "the frame", faults)
-    return _corpus(name, base, files, WrittenCaptions(table, "the frame", "a frame", "column split"), faults)
+    rows = frame.astype(object).where(frame.notna(), None).to_dict("records")
+    written = WrittenCaptions(caption_table(enumerate(rows, 1), "the frame", faults), "the frame")
+    return _corpus(name, base, files, written, faults)
 
 
 def _images_of(folder: Path | str, faults: FaultLog) -> tuple[Path, dict[str, str]]:
     """(the folder, image_id → path of each image in it)."""
     base = existing(folder, "data_root of folder")
-    files = list_images(base, deep=True, faults=faults) if base.is_dir() else {}
+    files = assembly.list_images(base, deep=True, faults=faults) if base.is_dir() else {}
     if not files:
         formats = f"({', '.join(SUFFIXES)} are looked for, in sub-folders too)"
         raise BadInput(f"folder: no image in {base} {formats}. Give the right data_root.")
@@ -443,12 +393,11 @@ def _images_of(folder: Path | str, faults: FaultLog) -> tuple[Path, dict[str, st
 def _corpus(
     name: str, base: Path, files: Mapping[str, str], written: WrittenCaptions | None, faults: FaultLog
 ) -> Corpus:
-    if written is None:
-        captions = pd.DataFrame({"image_id": [], "text": []}, index=pd.Index([], name="caption_id"), dtype=object)
-        split_of, origin = dict.fromkeys(files, "test"), "no captions: every image in test, to be searched"
-    else:
+    captions = pd.DataFrame({"image_id": [], "text": []}, index=pd.Index([], name="caption_id"), dtype=object)
+    split_of, origin = dict.fromkeys(files, "test"), "no captions: every image in test, to be searched"
+    if written:
         captions, split_of, origin = _captions(written, base, files, faults)
-    about = {"splits": origin, **({"captions": written.names} if written else {})}
+    about = {"splits": origin, **({"captions": written.source} if written else {})}
     return photograph_corpus(name, image_table(files, split_of), captions, faults, usual=0, about=about)
 
 
@@ -465,10 +414,8 @@ def _captions(
     table = table.assign(image_id=pd.Series(owners, table.index, dtype=object))
     exists = table["image_id"].isin(files)
     if len(table) and not exists.any():
-        faults.refuse(
-            f"{written.source}: none of the {len(table):,} captions names an image of the folder. The first names "
-            f"{table['image'].iloc[0]!r}; the images in {base} are called like {min(files)!r}."
-        )
+        named = f"The first names {table['image'].iloc[0]!r}, and the images in {base} are called like {min(files)!r}"
+        faults.refuse(f"{written.source}: none of the {len(table):,} captions names an image of the folder. {named}.")
     split_of, origin = _splits(written, table[exists], match, faults)
     if not written.collection:
         twice = table.duplicated(["image_id", "text"])
@@ -483,22 +430,22 @@ def _splits(
     written: WrittenCaptions, table: pd.DataFrame, match: Callable[[str], list[str]], faults: FaultLog
 ) -> tuple[dict[str, str], str]:
     """(image_id → split of the images with captions, where it comes from). match: of _matcher."""
-    ids = table["image_id"].unique().tolist()
+    ids, source = table["image_id"].unique().tolist(), written.source
     if written.listed:
         ids_of = {name: match(name) for name in written.listed}
         faults.refuse("lists of splits name images that are not in the folder", [n for n in ids_of if not ids_of[n]])
         split_of = {ids_of[n][0]: split for n, split in written.listed.items() if len(ids_of[n]) == 1}
         return {i: split_of[i] for i in ids if i in split_of}, "lists of names, train.txt and so on"
     if "split" in table:
-        split_of, how = _written_splits(table, written.source, faults), ""
-        if written.collection:
-            split_of, how = completed(split_of)
-        return split_of, f"{written.split_origin}{how}"
-    if written.collection and (in_folders := _folder_splits(ids)):
-        split_of, how = completed(in_folders)
-        return split_of, f"names of sub-folders{how}"
-    rule = "by a hash of each image's name, 80 % train, 10 % val, 10 % test"
-    return {image_id: hash_split(image_id) for image_id in ids}, f"{rule}, because {written.names} has no column split"
+        split_of = _written_splits(table, source, faults)
+        origin = f"{'names or images' if source.endswith('.json') else 'column split'} of {source}"
+    elif written.collection and (split_of := {i: split for i in ids if (split := _folder_split(i))}):
+        origin = "names of sub-folders"
+    else:
+        rule = "by a hash of each image's name, 80 % train, 10 % val, 10 % test"
+        return {i: hash_split(i) for i in ids}, f"{rule}, because {source} has no column split"
+    split_of, how = completed(split_of) if written.collection else (split_of, "")
+    return split_of, f"{origin}{how}"
 
 
 def _matcher(files: Iterable[str]) -> Callable[[str], list[str]]:

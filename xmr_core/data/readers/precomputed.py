@@ -11,14 +11,8 @@ from xmr_core.base.files import existing
 from xmr_core.base.fingerprint import content_hash, files_content
 from xmr_core.base.row_file import JoinedRows, RowFile
 from xmr_core.base.types import Corpus
-from xmr_core.data.readers.assembly import (
-    USUAL,
-    FaultLog,
-    annotated_relevance,
-    read_lines,
-    usable_tables,
-    without_bytes_notation,
-)
+from xmr_core.data.readers import assembly
+from xmr_core.data.readers.assembly import USUAL, FaultLog, read_lines
 
 # Our split → stems of its files, best first
 STEMS = {"train": ("train",), "val": ("dev",), "test": ("testall", "test")}
@@ -70,13 +64,16 @@ def load_precomputed(data_root: Path | str, faults: FaultLog | None = None) -> C
     splits = [s for s in splits if shapes[s.stem] == shapes[splits[0].stem]]
     images = pd.concat([s.images for s in splits]).rename_axis("image_id")
     captions = pd.concat([s.captions for s in splits]).rename_axis("caption_id")
-    images, captions = usable_tables("precomputed", images, captions, faults)
+    images, captions = assembly.usable_tables("precomputed", images, captions, faults)
     features, (boxes, unit) = JoinedRows([s.features for s in splits]), (None, "")
     with faults.noting():
         boxes, unit = _read_boxes(base, splits)
     repeated = {s.stem: s.every > 1 for s in splits}
     content = [files_content([s.features.path for s in splits]), [*repeated.values()], images.index.tolist()]
     tables = [table.reset_index().to_dict("list") for table in (images, captions)]
+    # detected regions have no fixed place, and there are no pixels
+    about = {"cells": features.shape[1], "width": features.shape[2], "ordered_cells": False, "resolution": 0}
+    about["repeated"] = repeated
     return Corpus(
         name="precomputed",
         images=images,
@@ -84,36 +81,28 @@ def load_precomputed(data_root: Path | str, faults: FaultLog | None = None) -> C
         fingerprint=content_hash([content, *tables]),
         image_fingerprint=content_hash(content),
         read_pixels=None,
-        relevance_sets=annotated_relevance(images, captions),
+        relevance_sets=assembly.annotated_relevance(images, captions),
         features=features,
         boxes=boxes,
         faults=dict(faults.counts),
-        about={
-            "cells": features.shape[1],
-            "width": features.shape[2],
-            "ordered_cells": False,  # detected regions have no fixed place
-            "resolution": 0,  # there are no pixels
-            "repeated": repeated,
-            "protocol": _protocol(base, splits),
-            **({"boxes": unit} if unit else {}),
-        },
+        about={**about, "protocol": _protocol(base, splits), **({"boxes": unit} if unit else {})},
     )
 
 
 def _read_split(base: Path, name: str, faults: FaultLog) -> _Split:
     """The files of one split. Raises: BadInput or DamagedFile, when they cannot be used."""
-    own = {stem: any((base / f"{stem}_{kind}").exists() for kind in ("ims.npy", "caps.txt")) for stem in STEMS[name]}
-    stem = max(own, key=own.get)  # the first of those that are there
+    present = [stem for stem in STEMS[name] for kind in ("ims.npy", "caps.txt") if (base / f"{stem}_{kind}").exists()]
+    stem = (present or STEMS[name])[0]
     images, sentences = base / f"{stem}_ims.npy", base / f"{stem}_caps.txt"
     if missing := [file.name for file in (images, sentences) if not file.exists()]:
         near = ", ".join(sorted({file.parent.name for file in base.glob("*/*_ims.npy")})) or "no folder in it"
         raise BadInput(f"precomputed needs {' and '.join(missing)} in {base}. There are such files in {near}.")
     array = RowFile(images)
     lines = enumerate(read_lines(sentences, faults), 1)
-    texts = [without_bytes_notation(line, f"{sentences.name} line {n}", faults) for n, line in lines]
+    texts = [assembly.without_bytes_notation(line, f"{sentences.name} line {n}", faults) for n, line in lines]
     if array.ndim != 3 or 0 in array.shape[1:]:
-        shape = f"{array.path} has shape {array.shape}; (rows, regions, width) is needed"
-        raise BadInput(f"{shape}. For one vector an image, save array[:, None].")
+        fault = f"{images} has shape {array.shape}; (rows, regions, width) is needed"
+        raise BadInput(f"{fault}. For one vector an image, save array[:, None].")
     every = _rows_of_an_image(array, texts, sentences, faults)
     features = RowFile(array.path, slice(None, None, every))
     sample = _spread(len(features))
@@ -138,10 +127,7 @@ def _rows_of_an_image(array: RowFile, texts: list[str], file: Path, faults: Faul
         return 1
     counts = f"{array.path} has {rows:,} rows and {file.name} {len(texts):,} lines"
     if not rows or len(texts) != rows or rows % USUAL:
-        raise BadInput(
-            f"{counts}; {rows * USUAL:,} lines are needed (each row an image), or five equal rows an image and as many "
-            "lines. Copy both files again from one place."
-        )
+        raise BadInput(f"{counts}; {rows * USUAL:,} lines are needed, or five equal rows an image and as many lines.")
     for first in (n * USUAL for n in _spread(rows // USUAL)):
         block = array[first : first + USUAL]
         if not np.array_equal(block, np.broadcast_to(block[:1], block.shape), equal_nan=True):
@@ -199,9 +185,10 @@ def _ids(file: Path, lengths: tuple[int, ...], faults: FaultLog) -> list[str]:
 
 def _protocol(base: Path, splits: list[_Split]) -> str:
     """What the test split is."""
-    test = next((s for s in splits if s.stem in STEMS["test"]), None)
-    text = f"{test.stem}: {len(test.features):,} images" if test else ""
-    if test and test.stem == "testall":
+    if splits[-1].stem not in STEMS["test"]:
+        return ""
+    text = f"{splits[-1].stem}: {len(splits[-1].features):,} images"
+    if splits[-1].stem == "testall":
         text += ", the entire test split; COCO's 1K numbers are means over five folds of it"
         if (base / "test_ims.npy").exists():
             text += ". The files named test are an unfair 1K subset: they are not read"

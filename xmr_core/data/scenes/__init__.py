@@ -1,7 +1,6 @@
 """`scenes`: the embedded corpus. A procedural world whose every caption is a statement with a known truth."""
 
-from xmr_core.data.scenes.corpus import SIZES, load_scenes, scenes_of, scenes_plausible
-from xmr_core.data.scenes.grammar import content_words, shape_words
-from xmr_core.data.scenes.render import object_masks
+from xmr_core.data.scenes.corpus import SIZES, load_scenes, object_masks, scenes_of, scenes_plausible
+from xmr_core.data.scenes.world import content_words, shape_words
 
 __all__ = ["SIZES", "content_words", "load_scenes", "object_masks", "scenes_of", "scenes_plausible", "shape_words"]

@@ -1,10 +1,13 @@
-"""Stacked cross attention in blocks that stay in a processor's cache: for scoring, and for training by formula."""
+"""Stacked cross attention in blocks that stay in a processor's cache: for scoring, and for training with gradients by
+formula."""
 
+import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.autograd import Function
@@ -14,27 +17,149 @@ from xmr_core.base.tensors import masked_softmax
 from xmr_core.base.types import EmbeddingSet
 from xmr_core.similarities.pairs import EPS, PLAIN_EXPONENT, real_rows, same_width
 
-# query and context elements multiplied at a time: 7 MB in float32, three of which fit a large cache
+# scoring: query and context elements multiplied at a time, 7 MB in float32, three of which fit a large cache
 _COLUMNS, _ROWS = 1536, 1152
 _ALIGNED = 16  # floats in 64 bytes: products whose rows start there are much faster
+# training: query elements of a block, which are also the columns of every matrix product in it, and the elements of its
+# products, 0.8 MB in float32, read about fifteen times
+_TRAINED_COLUMNS, _ELEMENTS = 512, 200_000
+_ITEMS = 32  # query items of a block of SCAN at least: sums over q are made of runs of so many numbers
+
+
+def by_blocks(*tensors: Tensor | None) -> bool:
+    """Whether a gradient is wanted of tensors on a processor, where blocks in its cache save time. Other devices have
+    none to save, and take the plain form."""
+    present = [t for t in tensors if t is not None]
+    return any(t.requires_grad for t in present) and all(t.device.type == "cpu" and t.numel() for t in present)
 
 
 @dataclass(frozen=True)
-class AttentionBlock:
+class Block:
     """The attention of the queries of some items over some context items.
 
-    Queries lie position by position (q before a), so that what is summed over the words of a caption is whole rows.
-    products: x_c · y_q. weights: attention before its division by its sum over c, `totals()`, at most `largest`.
-    lengths: ‖Σ_c weights x_c‖. contexts, queries: which items (rows and columns of the result). The tensors are
-    overwritten by the next block.
+    contexts, queries: which items. Queries lie position by position (q before a), so that what is summed over the words
+    of a caption is whole rows. products: x_c · y_q. weights: attention before its division by its sum over c, at most
+    `largest` in sum. divisor: ‖u‖ + 1e-8 of `attend`, "b c 1 a", where there is one. spare: memory.
     """
 
-    products: Float[Tensor, "b c q a"]
-    weights: Float[Tensor, "b c q a"]
-    lengths: Float[Tensor, "b q a"]
     contexts: slice
     queries: slice
+    products: Float[Tensor, "b c q a"]
+    weights: Float[Tensor, "b c q a"]
+    spare: Float[Tensor, "b c q a"]
+    divisor: Tensor | None
     largest: float
+
+
+class Attention:
+    """The attention of `attend` over blocks: `blocks` and `trained` go forward, `gradients` back."""
+
+    def __init__(
+        self, contexts: Bool[Tensor, "b c"], queries: Bool[Tensor, "a q"], sharpness: float, normalise: str, leak: float
+    ):
+        self.hidden = None if contexts.all() else ~contexts[:, :, None, None]
+        self.queries, self.sharpness, self.leak = queries, sharpness, leak
+        self.normalise, self.clipped = normalise, normalise.startswith("clipped")
+        self.divided = normalise.endswith("l2norm")
+
+    def blocks(
+        self,
+        x: Float[Tensor, "b c d"],
+        y: Float[Tensor, "a q d"],
+        parts: Iterable[tuple[slice, slice]],
+        stored: bool = False,
+    ) -> Iterator[Block]:
+        """One block for each (queries, contexts) of `parts`. Unless stored, the next overwrites its tensors."""
+        c, d, q = *x.shape[1:], y.shape[1]
+        bound = 1.0  # of |û|: after a division by the norm, and after a softmax
+        if not self.divided and self.normalise != "softmax":
+            bound = float(x.norm(dim=-1).max() * y.norm(dim=-1).max())
+        exponent = self.sharpness * bound
+        shifted = exponent > PLAIN_EXPONENT
+        largest = 1.0 * c if shifted else c * math.exp(exponent)
+        last, memory = None, [x.new_empty(0)] * 3
+        for queries, contexts in parts:
+            if queries != last:
+                last, flat = queries, flat_rows(y[queries])
+            n = contexts.stop - contexts.start
+            size = n * c * len(flat)
+            memory = [x.new_empty(size) if (stored and k < 2) or len(m) < size else m for k, m in enumerate(memory)]
+            products, weights, spare = (m[:size].view(n, c, q, -1) for m in memory)
+            torch.mm(x[contexts].reshape(n * c, d), flat.T, out=products.view(n * c, -1))
+            divisor = self._weigh(products, weights, spare, contexts, queries, shifted)
+            yield Block(contexts, queries, products, weights, spare, divisor, largest)
+
+    def trained(self, x: Float[Tensor, "b c d"], y: Float[Tensor, "a q d"], items: int = 1) -> list[Block]:
+        """All pairs once, kept for `gradients`. items: query items of a block at least."""
+        (b, c, _), (a, q, _) = x.shape, y.shape
+        columns = parts_of(a, max(items, _TRAINED_COLUMNS // q))
+        parts = ((m, n) for m in columns for n in parts_of(b, max(1, _ELEMENTS // (c * q * (m.stop - m.start)))))
+        self.stored = list(self.blocks(x, y, parts, stored=True))
+        return self.stored
+
+    def gradients(self, x: Float[Tensor, "b c d"], y: Float[Tensor, "a q d"], step: Callable) -> tuple[Tensor, Tensor]:
+        """Those towards x and y. step(block, its queries as rows, where their gradient is added up, where that of its
+        contexts is) adds what does not go through the products, and returns the gradients towards the products and the
+        Gram matrices of the contexts "b c c"."""
+        of_x, of_y = torch.zeros_like(x), torch.zeros_like(y)
+        c, d = x.shape[1:]
+        for queries, blocks in itertools.groupby(self.stored, lambda block: block.queries):
+            flat = flat_rows(y[queries])
+            of_flat = torch.zeros_like(flat)
+            for block in blocks:
+                own, taken = of_x[block.contexts], x[block.contexts]
+                of_products, of_gram = step(block, flat, of_flat, own)
+                of_products = of_products.view(len(taken) * c, -1)
+                own.view(-1, d).addmm_(of_products, flat)
+                own.baddbmm_(of_gram, taken)
+                of_flat.addmm_(of_products.T, taken.reshape(-1, d))
+            of_y[queries].add_(of_flat.view(y.shape[1], -1, d).transpose(0, 1))
+        return of_x, of_y
+
+    def towards_products(self, block: Block, grad: Float[Tensor, "b c q a"]) -> Float[Tensor, "b c q a"]:
+        """The gradient towards the products of that towards sharpness · û, which is overwritten.
+
+        û = u / (r + ε), r = ‖u‖ over q:   du = dû / (r + ε) − u (Σ_q u · dû) / (r (r + ε)²)
+        """
+        if self.divided:
+            u, s = block.products, block.divisor.reciprocal()
+            u = F.leaky_relu(u, self.leak) if self.clipped else u
+            smallest = torch.finfo(u.dtype).tiny
+            along = (u * grad).sum(2, keepdim=True) / (block.divisor - EPS).clamp(min=smallest) * s.square()
+            grad.mul_(s * self.sharpness).addcmul_(u, along, value=-self.sharpness)
+        elif self.normalise == "softmax":
+            normalised = masked_softmax(block.products, self.queries[block.queries].T[None, None], dim=2)
+            grad.sub_((normalised * grad).sum(2, keepdim=True)).mul_(normalised).mul_(self.sharpness)
+        else:
+            grad.mul_(self.sharpness)
+        if self.clipped:
+            torch.ops.aten.leaky_relu_backward.grad_input(grad, block.products, self.leak, False, grad_input=grad)
+        return grad
+
+    def _weigh(
+        self, products: Tensor, weights: Tensor, spare: Tensor, contexts: slice, queries: slice, shifted: bool
+    ) -> Tensor | None:
+        """Fill `weights` with exp(sharpness · û), 0 on padded contexts, up to a factor per query where that keeps it
+        finite. Returns the divisor of û."""
+        divisor, hidden = None, None if self.hidden is None else self.hidden[contexts]
+        if self.clipped:
+            torch.ops.aten.leaky_relu.out(products, self.leak, out=weights)
+        else:
+            weights.copy_(products)
+        if self.divided:
+            divisor = torch.mul(weights, weights, out=spare).sum(2, keepdim=True).sqrt_().add_(EPS)
+            weights.mul_(divisor.reciprocal().mul_(self.sharpness))
+        elif self.normalise == "softmax":
+            weights.copy_(masked_softmax(weights, self.queries[queries].T[None, None], dim=2).mul_(self.sharpness))
+        else:
+            weights.mul_(self.sharpness)
+        if shifted:
+            seen = weights if hidden is None else torch.where(hidden, -math.inf, weights)
+            weights.sub_(seen.amax(1, keepdim=True))
+        weights.exp_()
+        if hidden is not None:
+            weights.masked_fill_(hidden, 0.0)
+        return divisor
 
 
 def attention_blocks(
@@ -45,77 +170,18 @@ def attention_blocks(
     leak: float,
     columns: int = _COLUMNS,
     rows: int = _ROWS,
-) -> Iterator[AttentionBlock]:
-    """The attention of `attend` (which says what the arguments mean) in small blocks, every pair of items once.
-
-    ‖Σ w_c x_c‖² = wᵀ (X Xᵀ) w: no attended vector is formed. Shapes: contexts "b c d", queries "a q d", ragged by mask.
-    """
+) -> Iterator[tuple[Block, Float[Tensor, "b q a"]]]:
+    """The attention of `attend` (which says what the arguments mean) in small blocks, every pair of items once, without
+    gradients; and ‖Σ_c weights x_c‖ of each, by wᵀ (X Xᵀ) w, so that no attended vector is formed."""
     x, y = real_rows(contexts), real_rows(queries)
     same_width(x, y)
-    gram = torch.bmm(x, x.transpose(1, 2), out=x.new_empty(len(x), x.shape[1], x.shape[1]))  # also under autocast
-    padding = None if contexts.mask.all() else ~contexts.mask
-    (b, c, d), (a, q, _) = x.shape, y.shape
-    exponent = sharpness * normalised_bound(x, y, normalise)
-    shifted = exponent > PLAIN_EXPONENT
-    largest = 1.0 * c if shifted else c * math.exp(exponent)
-    b_parts, a_parts = parts_of(b, max(1, rows // c)), parts_of(a, max(1, columns // q), _ALIGNED)
-    most = max(p.stop - p.start for p in b_parts) * c * max(p.stop - p.start for p in a_parts) * q
-    buffers = [x.new_empty(most) for _ in range(3)]
-    for a_part in a_parts:
-        flat = y[a_part].transpose(0, 1).reshape(-1, d)  # (q a) d
-        for b_part in b_parts:
-            n, m = b_part.stop - b_part.start, a_part.stop - a_part.start
-            size = n * c * q * m
-            products, weights, spare = (each[:size].view(n, c, q, m) for each in buffers)
-            torch.mm(x[b_part].reshape(n * c, d), flat.T, out=products.view(n * c, q * m))
-            hidden = None if padding is None else padding[b_part][:, :, None, None]
-            weigh(products, weights, spare, sharpness, normalise, leak, queries.mask[a_part], hidden, shifted)
-            spread = weights.view(n, c, q * m)
-            lengths = (
-                torch.bmm(gram[b_part], spread, out=spare.view(n, c, q * m)).mul_(spread).sum(1).clamp_(min=0).sqrt_()
-            )
-            yield AttentionBlock(products, weights, lengths.view(n, q, m), b_part, a_part, largest)
-
-
-def normalised_bound(x: Float[Tensor, "b c d"], y: Float[Tensor, "a q d"], normalise: str) -> float:
-    """A bound of |û|: 1 after a division by the norm over the queries, and after a softmax; else that of a product."""
-    if normalise.endswith("l2norm") or normalise == "softmax":
-        return 1.0
-    return float(x.norm(dim=-1).max() * y.norm(dim=-1).max())
-
-
-def weigh(
-    products: Tensor,
-    weights: Tensor,
-    spare: Tensor,
-    sharpness: float,
-    normalise: str,
-    leak: float,
-    real: Bool[Tensor, "a q"],
-    hidden: Tensor | None,
-    shifted: bool,
-) -> Tensor | None:
-    """Fill `weights` with exp(sharpness · û), 0 on padded contexts, up to a factor per query where that keeps it
-    finite. Returns the divisor of û, ‖u‖ + 1e-8 "b c 1 a", where there is one."""
-    divisor = None
-    if normalise.startswith("clipped"):
-        torch.ops.aten.leaky_relu.out(products, leak, out=weights)
-    else:
-        weights.copy_(products)
-    if normalise.endswith("l2norm"):
-        divisor = torch.mul(weights, weights, out=spare).sum(2, keepdim=True).sqrt_().add_(EPS)
-        weights.mul_(divisor.reciprocal().mul_(sharpness))
-    elif normalise == "softmax":
-        weights.copy_(masked_softmax(weights, real.T[None, None], dim=2).mul_(sharpness))
-    else:
-        weights.mul_(sharpness)
-    if shifted:
-        seen = weights if hidden is None else torch.where(hidden, -math.inf, weights)
-        weights.sub_(seen.amax(1, keepdim=True))
-    weights.exp_()
-    if hidden is not None:
-        weights.masked_fill_(hidden, 0.0)
-    return divisor
+    (b, c, _), (a, q, _) = x.shape, y.shape
+    gram = torch.bmm(x, x.transpose(1, 2), out=x.new_empty(b, c, c))  # also under autocast
+    parts = itertools.product(parts_of(a, max(1, columns // q), _ALIGNED), parts_of(b, max(1, rows // c)))
+    for block in Attention(contexts.mask, queries.mask, sharpness, normalise, leak).blocks(x, y, parts):
+        wide, spare = block.weights.flatten(2), block.spare.flatten(2)
+        squares = torch.bmm(gram[block.contexts], wide, out=spare).mul_(wide).sum(1).clamp_(min=0)
+        yield block, squares.sqrt_().unflatten(1, (q, -1))
 
 
 def parts_of(n: int, most: int, multiple: int = 1) -> list[slice]:
@@ -126,179 +192,61 @@ def parts_of(n: int, most: int, multiple: int = 1) -> list[slice]:
     return [slice(start, min(start + size, n)) for start in range(0, n, size)]
 
 
-# What training with stacked cross attention is made of: blocks of pairs that stay in a processor's cache, and the
-# gradient of their attention by formula.
-
-
-_attention_gradient_COLUMNS = 512  # query elements of a block; also the columns of every matrix product in it
-_ELEMENTS = 200_000  # of the products of a block: 0.8 MB in float32, read about fifteen times
-
-
-def by_blocks(*tensors: Tensor | None) -> bool:
-    """Whether a gradient is wanted of tensors on a processor, where blocks in its cache save time. Other devices have
-    none to save, and take the plain form."""
-    present = [t for t in tensors if t is not None]
-    return any(t.requires_grad for t in present) and all(t.device.type == "cpu" and t.numel() for t in present)
-
-
-@dataclass
-class Block:
-    """Contexts b against queries a: their products, and the attention that the next step needs.
-
-    Queries lie position by position (q before a), as in AttentionBlock. weights: attention up to a factor per query.
-    divisor: ‖u‖ + 1e-8 of `attend`, "b c 1 a".
-    """
-
-    contexts: slice
-    queries: slice
-    products: Float[Tensor, "b c q a"]
-    weights: Float[Tensor, "b c q a"]
-    divisor: Tensor | None
-
-
-class Attention:
-    """The attention of `attend` over blocks: `blocks` goes forward, `towards_products` back."""
-
-    def __init__(
-        self,
-        contexts: Bool[Tensor, "b c"],
-        queries: Bool[Tensor, "a q"],
-        sharpness: float,
-        normalise: str,
-        leak: float,
-        items: int = 1,
-    ):
-        """items: query items of a block at least; sums over q are made of runs of so many numbers."""
-        self.hidden = None if contexts.all() else ~contexts[:, :, None, None]
-        self.queries, self.sharpness, self.normalise, self.leak = queries, sharpness, normalise, leak
-        self.items = items
-
-    def blocks(self, x: Float[Tensor, "b c d"], y: Float[Tensor, "a q d"]) -> list[Block]:
-        """All pairs, once. Weights are not divided by their sum over c."""
-        (b, c, d), (a, q, _) = x.shape, y.shape
-        shifted = self.sharpness * normalised_bound(x, y, self.normalise) > PLAIN_EXPONENT
-        blocks, spare = [], x.new_empty(0)
-        for columns in parts_of(a, max(self.items, _attention_gradient_COLUMNS // q)):
-            flat = flat_rows(y[columns])
-            m = columns.stop - columns.start
-            for rows in parts_of(b, max(1, _ELEMENTS // (c * q * m))):
-                n = rows.stop - rows.start
-                products, weights = x.new_empty(n, c, q, m), x.new_empty(n, c, q, m)
-                spare = weights.new_empty(weights.shape) if spare.shape != weights.shape else spare
-                torch.mm(x[rows].reshape(n * c, d), flat.T, out=products.view(n * c, q * m))
-                hidden = None if self.hidden is None else self.hidden[rows]
-                real = self.queries[columns]
-                form = self.sharpness, self.normalise, self.leak
-                divisor = weigh(products, weights, spare, *form, real, hidden, shifted)
-                blocks.append(Block(rows, columns, products, weights, divisor))
-        return blocks
-
-    def towards_products(self, block: Block, grad: Float[Tensor, "b c q a"]) -> Float[Tensor, "b c q a"]:
-        """The gradient towards the products of that towards sharpness · û, which is overwritten.
-
-        û = u / (r + ε), r = ‖u‖ over q:   du = dû / (r + ε) − u (Σ_q u · dû) / (r (r + ε)²)
-        """
-        if self.normalise.endswith("l2norm"):
-            u, s = block.products, block.divisor.reciprocal()
-            if self.normalise.startswith("clipped"):
-                u = torch.nn.functional.leaky_relu(u, self.leak)
-            smallest = torch.finfo(u.dtype).tiny
-            along = (u * grad).sum(2, keepdim=True) / (block.divisor - EPS).clamp(min=smallest) * s.square()
-            grad.mul_(s * self.sharpness).addcmul_(u, along, value=-self.sharpness)
-        elif self.normalise == "softmax":
-            normalised = masked_softmax(block.products, self.queries[block.queries].T[None, None], dim=2)
-            along = (normalised * grad).sum(2, keepdim=True)
-            grad.sub_(along).mul_(normalised).mul_(self.sharpness)
-        else:
-            grad.mul_(self.sharpness)
-        if self.normalise.startswith("clipped"):
-            torch.ops.aten.leaky_relu_backward.grad_input(grad, block.products, self.leak, False, grad_input=grad)
-        return grad
-
-
-def by_queries(
-    blocks: list[Block], y: Float[Tensor, "a q d"], of_y: Float[Tensor, "a q d"]
-) -> Iterator[tuple[Block, Float[Tensor, "qa d"], Float[Tensor, "qa d"]]]:
-    """(block, its query elements as rows, where their gradient is added up); sums go to of_y when their queries end."""
-    last, flat, total = None, None, None
-    for block in blocks:
-        if block.queries != last:
-            if last is not None:
-                add_rows(of_y[last], total)
-            last, flat = block.queries, flat_rows(y[block.queries])
-            total = torch.zeros_like(flat)
-        yield block, flat, total
-    if last is not None:
-        add_rows(of_y[last], total)
-
-
 def flat_rows(y: Float[Tensor, "a q d"]) -> Float[Tensor, "qa d"]:
     """Elements position by position: the first ones of all items, then the second ones, …"""
     return y.transpose(0, 1).reshape(-1, y.shape[-1])
 
 
-def add_rows(total: Float[Tensor, "a q d"], rows: Float[Tensor, "qa d"]) -> None:
-    """total += rows, back in the order of the items."""
-    a, q, d = total.shape
-    total.add_(rows.view(q, a, d).transpose(0, 1))
+# What a query element attends to, with its gradient by formula: SCAN.
 
 
-# A weighted mean of the nodes of many pairs, where the weights come from the nodes, with its gradient by formula.
+class _AttendedTerms(Function):
+    """(Σ_c w p, ‖Σ_c w x‖²) with attention w. With G = X Xᵀ the second is wᵀ G w.
 
-
-_filtration_gradient_ELEMENTS = 200_000  # of the nodes of a block: 0.8 MB in float32
-
-
-class _Filtered(Function):
-    """Σ_n β_n 𝒩_n with β = trust(𝒩 w + b).
-
-    Backwards, with gradient g:   dβ_n = g · 𝒩_n,   dv by autograd from β(v),   d𝒩_n = β_n g + dv_n w. The arrays of
-    autograd have one number for a node; those of its width are passed over once.
+    Backwards, with gradients f and g of the two:   dw = f p + 2 g G w,   dp = f w + (through the softmax) w (dw − Σ w
+    dw),   dX = dp Y + 2 (Σ g w wᵀ) X,   dY = dpᵀ X
     """
 
     @staticmethod
-    def forward(ctx, nodes, weight, bias, trust, *parameters):
+    def forward(ctx, x, y, attention):
+        shape = len(x), y.shape[1], len(y)
         with torch.autocast("cpu", enabled=False):
-            values = torch.cat([nodes[part] @ weight for part in _parts(nodes)]).add_(bias).requires_grad_()
-            with torch.enable_grad():
-                beta = trust(values)
-            weights = beta.detach()
-            out = torch.cat([(weights[part][..., None, :] @ nodes[part]).squeeze(-2) for part in _parts(nodes)])
-        ctx.graph = values, beta, parameters
-        ctx.save_for_backward(nodes, weight, weights)
-        return out
+            gram, terms, squares = x @ x.transpose(1, 2), x.new_empty(shape), x.new_empty(shape)
+            for block in attention.trained(x, y, _ITEMS):
+                w = block.weights.div_(block.weights.sum(1, keepdim=True))
+                spread = torch.bmm(gram[block.contexts], w.flatten(2)).view_as(w)
+                squares[block.contexts, :, block.queries] = spread.mul_(w).sum(1)
+                terms[block.contexts, :, block.queries] = torch.mul(w, block.products, out=spread).sum(1)
+        ctx.attention = attention
+        ctx.save_for_backward(x, y, gram, terms, squares)
+        return terms, squares
 
     @staticmethod
     @once_differentiable
-    def backward(ctx, grad):
-        nodes, weight, weights = ctx.saved_tensors
-        values, beta, parameters = ctx.graph
-        of_nodes, of_weight, parts = torch.empty_like(nodes), torch.zeros_like(weight), _parts(nodes)
+    def backward(ctx, of_terms, of_squares):
+        x, y, gram, terms, squares = ctx.saved_tensors
+        inner = of_terms * terms + 2 * of_squares * squares  # Σ w dw
+        doubled = 2 * of_squares
+
+        def step(block, flat, of_flat, own):
+            rows, w, wide = block.contexts, block.weights, block.weights.flatten(2)
+            f, g, total = (each[rows, None, :, block.queries] for each in (of_terms, doubled, inner))
+            grad = torch.bmm(gram[rows], wide).view_as(w).mul_(g).addcmul_(block.products, f)
+            grad = ctx.attention.towards_products(block, grad.sub_(total).mul_(w)).addcmul_(w, f)
+            return grad, torch.bmm(w.mul(g).flatten(2), wide.transpose(1, 2))
+
         with torch.autocast("cpu", enabled=False):
-            of_beta = torch.cat([torch.linalg.vecdot(nodes[part], grad[part][..., None, :]) for part in parts])
-            learned = [p for p in parameters if p.requires_grad]
-            of_values, *rest = torch.autograd.grad(beta, (values, *learned), of_beta, retain_graph=True)
-            of_parameters = [rest.pop(0) if p.requires_grad else None for p in parameters]
-            for part in parts:
-                v, g = of_values[part], grad[part][..., None, :]
-                of_weight.addmv_(nodes[part].reshape(-1, len(weight)).T, v.flatten())
-                torch.mul(weights[part][..., None], g, out=of_nodes[part]).addcmul_(v[..., None], weight)
-        return of_nodes, of_weight, of_values.sum(), None, *of_parameters
+            return *ctx.attention.gradients(x, y, step), None
 
 
-def filtered(
-    nodes: Float[Tensor, "i t n m"],
-    layer: torch.nn.Linear,
-    trust: Callable[[Float[Tensor, "i t n"]], Float[Tensor, "i t n"]],
-    parameters: tuple[Tensor, ...],
-) -> Float[Tensor, "i t m"]:
-    """Σ_n β_n 𝒩_n with β = trust(layer(𝒩)); parameters: those that `trust` reads.
+def attended_terms(
+    x: Float[Tensor, "b c d"], y: Float[Tensor, "a q d"], attention: Attention
+) -> tuple[Float[Tensor, "b q a"], Float[Tensor, "b q a"]]:
+    """(Σ_c attention_cq x_c · y_q, ‖Σ_c attention_cq x_c‖²) for all pairs of items, with the attention of `attend`.
 
-    `trust` is called once. Only first derivatives are defined. Source: SGRAF, eq. 9.
+    x and y have zeros in place of padding. Only first derivatives are defined. The products and the attention are
+    stored for the backward pass, two arrays of pairs × contexts × queries; everything else stands for one block at a
+    time.
     """
-    return _Filtered.apply(nodes, layer.weight[0], layer.bias[0], trust, *parameters)
-
-
-def _parts(nodes: Tensor) -> list[slice]:
-    """Which images are taken at a time."""
-    return parts_of(len(nodes), max(1, _filtration_gradient_ELEMENTS // nodes[0].numel()))
+    same_width(x, y)
+    return _AttendedTerms.apply(x, y, attention)

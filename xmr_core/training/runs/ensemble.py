@@ -22,7 +22,7 @@ def scoring_of(run: TrainedRun, split: str = "test") -> Scoring:
 def scores_of(run: TrainedRun, split: str = "test") -> np.ndarray:
     """The score matrix "i t" of a finished run on a split.
 
-    >>> from xmr_core.training.runs.presets import base_config
+    >>> from xmr_core.training.runs.config import base_config
     >>> from xmr_core.training.runs import train_or_load
     >>> scores_of(train_or_load(base_config("vse++", device="cpu", size="tiny", d=8, epochs=1)), "val").shape
     (32, 160)

@@ -1,10 +1,12 @@
-"""A trained run: what was evaluated, and the model; and its folder, in which each file is bound to that run: files of
-another run and altered files are noticed."""
+"""The folder of runs: a trained run and its files, each bound to that run, so that files of another run and altered
+files are noticed; and which runs there are, with the short names by which people call them."""
 
 import platform
 import warnings
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 import filelock
@@ -13,20 +15,20 @@ import torch
 from safetensors.torch import load as load_tensors
 
 from xmr_core.base import files, paths
-from xmr_core.base.errors import BadInput, DamagedFile
+from xmr_core.base.errors import BadInput, DamagedFile, unknown
 from xmr_core.base.fingerprint import bytes_hash, file_hash
 from xmr_core.base.machine import Environment
+from xmr_core.data.config import FEATURES
 from xmr_core.data.prepare import DataConfig, Prepared, prepare
 from xmr_core.evaluation.evaluate import Evaluated, Provenance
 from xmr_core.evaluation.metrics import random_rsum
+from xmr_core.methods.checkpoint import save_method
 from xmr_core.methods.method import Method
-from xmr_core.methods.model_file import save_method
 from xmr_core.methods.registry import build, method_spec
 from xmr_core.training.loop import TrainConfig
-from xmr_core.training.runs.config import RunConfig, component_versions
-from xmr_core.training.runs.names import CONFIG, RECORD, resolve_run
+from xmr_core.training.runs.config import RunConfig, component_versions, id_word
 
-MODEL, STATE = "model.safetensors", "state.sealed"
+CONFIG, RECORD, MODEL = "config.json", "record.json", "model.safetensors"
 TABLES = ("history", "metrics", "per_query")
 FILES = (CONFIG, MODEL, *(f"{name}.csv" for name in TABLES))
 
@@ -38,7 +40,7 @@ class TrainedRun(Evaluated):
     folder: where its files lie. history: one row per epoch, with the loss and its terms, the learning rate and the
     value on the validation split.
 
-    >>> from xmr_core.training.runs.presets import base_config
+    >>> from xmr_core.training.runs.config import base_config
     >>> from xmr_core.training.runs import train_or_load
     >>> run = train_or_load(base_config("vse++", device="cpu", size="tiny", d=8, epochs=1))
     >>> run.method().name, run.setting.dataset
@@ -77,12 +79,11 @@ class TrainedRun(Evaluated):
         """Write the method as one safetensors file that needs neither this run nor its corpus; xmr.load and
         checkpoints.load_method read it. A path that does not end in .safetensors gets that ending; returns the path.
         """
-        path = Path(path)
+        path, prepared, config = Path(path), self.prepared(), self.config
         path = path if path.suffix == ".safetensors" else path.with_name(f"{path.name}.safetensors")
-        prepared, config = self.prepared(), self.config
         about = {name: getattr(config.data, name) for name in ("dataset", "features", "image_model", "text_model")}
-        record = {name: value for name, value in asdict(self.provenance).items() if name != "files"}
-        about |= {"run": self.id, "record": record}
+        about |= {"run": self.id, "record": asdict(self.provenance)}
+        del about["record"]["files"]
         words = prepared.vocabulary or prepared.pieces
         return save_method(path, self.method(), prepared.inputs, words, config.form, dict(config.options), about)
 
@@ -152,19 +153,14 @@ def load(run_id: str) -> TrainedRun:
         run = read_run(paths.root() / "runs" / run_id)
     except DamagedFile as e:
         raise DamagedFile(f"run {run_id} is damaged: {e} Train it again.") from None
-    except BadInput as e:
-        about = "A method of your own must be on the Python path, or registered."
-        raise BadInput(f"run {run_id} cannot be read here: {e} {about}") from None
-    warn_of_other_versions([run])
+    warn_of_versions([run])
     return run
 
 
-def warn_of_other_versions(runs: Sequence[TrainedRun]) -> None:
+def warn_of_versions(runs: Sequence[TrainedRun]) -> None:
     """One warning when runs were made by other versions of components, another torch or another processor."""
-    reasons = {run.id: text for run in runs if (text := _difference(run))}
-    if reasons:
-        first, text = next(iter(reasons.items()))
-        message = f"{len(reasons)} of {len(runs)} runs were made by other versions than these ({first}: {text})."
+    if reasons := [f"{run.id}: {text}" for run in runs if (text := _difference(run))]:
+        message = f"{len(reasons)} of {len(runs)} runs were made by other versions than these ({reasons[0]})."
         warnings.warn(message, stacklevel=3)
 
 
@@ -201,3 +197,129 @@ def _read_config(path: Path) -> tuple[RunConfig, dict]:
     if identity != expected:
         raise DamagedFile(f"{path} names another run than its configuration leads to, or is of another version.")
     return config, identity
+
+
+COLUMNS = ["name", "method", "data", "features", "seed", "epochs", "rsum", "started", "state", "run"]
+
+
+def stored_ids() -> list[str]:
+    """Ids of all finished runs in the folder `runs`, in alphabetical order.
+
+    >>> stored_ids()
+    []
+    """
+    return sorted(record.parent.name for record in (paths.root() / "runs").glob(f"*/{RECORD}"))
+
+
+def run_table() -> pd.DataFrame:
+    """A row for every run in the folder `runs`, the oldest first.
+
+    Columns: name (short: the method and a number, see `short_names`), method, data (with the size of scenes), features,
+    seed, epochs, rsum (in [0, 600], on the annotated pairs of the test split; NaN where there is none), started (UTC),
+    state ('finished', 'interrupted' or 'damaged') and run (the id). Nothing is loaded but small files.
+
+    >>> run_table().empty
+    True
+    """
+    rows = [{"name": name, **_facts(paths.root() / "runs" / run), "run": run} for name, run in short_names().items()]
+    return pd.DataFrame(rows, columns=COLUMNS).astype({"seed": "Int64", "epochs": "Int64"})  # a damaged run has none
+
+
+def short_names() -> dict[str, str]:
+    """Short name → id, of finished and interrupted runs, the oldest first: 'dive-1' is the first run of dive.
+
+    Runs of one method are numbered by the time at which they were started; a name may change when a run is deleted, or
+    when an interrupted one is continued. The id never changes.
+    """
+    folders = [config.parent for config in (paths.root() / "runs").glob(f"*/{CONFIG}")]
+    counts, out = Counter(), {}
+    for folder in sorted(folders, key=lambda folder: (_started(folder), folder.name)):
+        named = folder.name.rsplit("-", 2)[0]  # method and data set; the configuration tells where the one ends
+        config = _read(folder / CONFIG).get("config")
+        method = named.removesuffix(f"-{id_word(config['data']['dataset'])}") if config else named.partition("-")[0]
+        counts[method] += 1
+        out[f"{method}-{counts[method]}"] = folder.name
+    return out
+
+
+def _read(file: Path) -> dict:
+    """A record, {} where it is missing or damaged."""
+    try:
+        return files.read_record(file)
+    except (DamagedFile, OSError):
+        return {}
+
+
+def find_run(name: str) -> str | None:
+    """The id of the finished run that a name means, or None: an id, a short name, or a beginning that one id has.
+
+    Raises: BadInput for a beginning that several finished runs have, and for a run that is not finished.
+    """
+    ids, names = stored_ids(), short_names()
+    run_id = names.get(name, name)
+    if run_id in ids:
+        return run_id
+    if run_id in names.values():
+        raise BadInput(f"the run {run_id} is not finished. Start the same training again: it continues where it was.")
+    candidates = [i for i in ids if name and i.startswith(name)]
+    if len(candidates) > 1:
+        listed = ", ".join(candidates[:5])
+        raise BadInput(f"{name!r} may mean {len(candidates)} runs: {listed}. Write more of the id, or a short name.")
+    return candidates[0] if candidates else None
+
+
+def resolve_run(name: str) -> str:
+    """As `find_run`, for a name that must mean a run. Raises: BadInput, with the nearest name, for any other.
+
+    >>> resolve_run("dive-1")
+    Traceback (most recent call last):
+    xmr_core.base.errors.BadInput: unknown run 'dive-1'. Known: none finished in this folder of runs.
+    """
+    if (run_id := find_run(name)) is not None:
+        return run_id
+    finished = stored_ids()
+    names = [short for short, run_id in short_names().items() if run_id in finished]
+    near = finished if "-s" in name else names  # an id with a fault in it, or a short name
+    raise unknown("run", name, near or ["none finished in this folder of runs"])
+
+
+def _started(folder: Path) -> str:
+    """ISO time in UTC at which a run was started, as far as its files say."""
+    written = datetime.fromtimestamp((folder / CONFIG).stat().st_mtime, UTC)
+    return str(_read(folder / RECORD).get("started_utc", written.isoformat(timespec="seconds")))
+
+
+def _facts(folder: Path) -> dict[str, object]:
+    """A row of the table without the names."""
+    stored, finished = _read(folder / CONFIG), (folder / RECORD).exists()
+    facts = {"started": _started(folder)[:16].replace("T", " "), "state": "damaged"}
+    if not stored or (finished and not _read(folder / RECORD)):
+        return facts
+    config, data = stored["config"], stored["config"]["data"]
+    return facts | {
+        "method": config["method"],
+        "data": f"{data['dataset']} {data['size']}" if data["dataset"] == "scenes" else data["dataset"],
+        "features": _features(data, str(stored["identity"]["data"]["features"])),
+        "seed": config["train"]["seed"],
+        "epochs": config["train"]["epochs"],
+        "rsum": _rsum(folder) if finished else float("nan"),
+        "state": "finished" if finished else "interrupted",
+    }
+
+
+def _features(data: dict, identity: str) -> str:
+    """What was chosen; of 'auto', what it led to where the identity says it."""
+    if data["features"] != "auto":
+        return data["features"]
+    if data["image_model"]:
+        return Path(data["image_model"]).name
+    return next((name for name in FEATURES if identity.startswith((f"{name}-", f"{name}_"))), identity.split("-")[0])
+
+
+def _rsum(folder: Path) -> float:
+    try:
+        table = pd.read_csv(folder / "metrics.csv", keep_default_na=False)
+    except (OSError, ValueError):
+        return float("nan")
+    own = table.loc[(table["metric"] == "rsum") & (table["relevance"] == "annotated"), "value"]
+    return 100 * float(next(iter(own), "nan"))

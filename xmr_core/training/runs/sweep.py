@@ -21,9 +21,9 @@ from tqdm.auto import tqdm
 from xmr_core.base import paths
 from xmr_core.base.errors import BadInput, TrainingFailed
 from xmr_core.data.corpora import DATASETS
-from xmr_core.methods.registry import full_options, is_registered
+from xmr_core.methods.registry import full_options, registered
 from xmr_core.training.runs.config import RunConfig
-from xmr_core.training.runs.folder import TrainedRun, warn_of_other_versions
+from xmr_core.training.runs.folder import TrainedRun, warn_of_versions
 from xmr_core.training.runs.train_run import Plan, Report, plan_run, produce, report_of, silent
 
 _one_at_a_time = threading.Lock()  # threads of one process share torch's random numbers and number of threads
@@ -58,7 +58,7 @@ def train_or_load_all(
     Raises: without `failed`, what train_or_load raises for the first run that fails, after all others have ended. What
         a callable of the caller raises ends everything at once.
 
-    >>> from xmr_core.training.runs.presets import base_config
+    >>> from xmr_core.training.runs.config import base_config
     >>> config = base_config("vse++", device="cpu", size="tiny", d=8, epochs=1)
     >>> [run.id[:15] for run in train_or_load_all([config, config], progress=False)]
     ['vsepp-scenes-s0', 'vsepp-scenes-s0']
@@ -68,14 +68,13 @@ def train_or_load_all(
     plans = [plan_run(config) for config in configs]
     planned = {plan.id: plan for plan in plans}
     runs = {run_id: run for run_id, plan in planned.items() if (run := plan.finished()) is not None}
-    warn_of_other_versions([*runs.values()])
+    warn_of_versions([*runs.values()])
     missing = [plan for run_id, plan in planned.items() if run_id not in runs]
-    movable = sum(not needs_this_process(plan.config) for plan in missing)
     workers = workers or _workers([plan.config for plan in missing])
-    apart = executor is not None or (workers > 1 and movable > (0 if more else 1))
+    apart = executor is not None or (workers > 1 and (more is not None or len(missing) > 1))
     local, remote, free = deque[Plan](), deque[Plan](), list[_Process]()
     pending: dict[Future, tuple[Plan, EventFile, Executor]] = {}
-    epochs, errors, call = dict[str, int](), dict[str, Exception](), uuid.uuid4().hex
+    epochs, errors, call = dict[str, int](), list[Exception](), uuid.uuid4().hex
 
     def add(plan: Plan) -> None:
         (remote if apart and not needs_this_process(plan.config) else local).append(plan)
@@ -94,7 +93,7 @@ def train_or_load_all(
             runs[plan.id] = plan.finished()
             each(runs[plan.id])
         else:
-            errors[plan.id] = error
+            errors.append(error)
             if failed is not None:
                 failed(plan.config, error)
         if more is not None and (failed is not None or not errors):  # else it ends with the error
@@ -102,18 +101,16 @@ def train_or_load_all(
                 if new.id not in epochs and new.finished() is None:
                     add(new)
 
-    def start(plan: Plan) -> None:
-        pool, events = executor or (free.pop() if free else _Process()), EventFile(plan.folder, f"{call}-{plan.id}")
-        future = pool.submit(train_elsewhere, plan, str(paths.root()), events.ticket, report is not silent)
-        pending[future] = plan, events, pool
-
     with tqdm(total=0, desc="training", unit="epoch", disable=not (progress and missing)) as bar:
         for plan in missing:
             add(plan)
         try:
             while local or remote or pending:
                 while remote and (executor is not None or len(pending) < workers):
-                    start(remote.popleft())
+                    plan, pool = remote.popleft(), executor or (free.pop() if free else _Process())
+                    events = EventFile(plan.folder, f"{call}-{plan.id}")
+                    future = pool.submit(train_elsewhere, plan, str(paths.root()), events.ticket, report is not silent)
+                    pending[future] = plan, events, pool
                 if not pending:
                     plan, error = local.popleft(), None
                     try:
@@ -131,8 +128,8 @@ def train_or_load_all(
                     events.remove()
                     error = future.exception()
                     if executor is None and isinstance(error, BrokenExecutor):
-                        how = "ended early. Ask for the run again: it continues from its last saved state."
-                        error = TrainingFailed(f"the process that trained {plan.id} {how}")
+                        said = f"the process that trained {plan.id} ended early. Ask for the run again: it continues."
+                        error = TrainingFailed(said)
                     elif executor is None:
                         free.append(pool)
                     ended(plan, error)
@@ -145,7 +142,7 @@ def train_or_load_all(
                 process.end()
         bar.update(bar.total - bar.n)
     if errors and failed is None:
-        raise next(iter(errors.values()))
+        raise errors[0]
     return [runs[plan.id] for plan in plans if plan.id in runs]
 
 
@@ -177,7 +174,7 @@ class EventFile:
 def needs_this_process(config: RunConfig) -> bool:
     """Whether a run needs what other processes cannot know."""
     data, method = config.data, config.method
-    if data.corpus or is_registered(method) or not (data.dataset in DATASETS or ":" in data.dataset):
+    if data.corpus or method in dict(registered()) or not (data.dataset in DATASETS or ":" in data.dataset):
         return True
     return any(name.startswith("__main__:") for name in (data.dataset, method, data.features))
 

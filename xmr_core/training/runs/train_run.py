@@ -16,7 +16,6 @@ import torch
 from tqdm import tqdm
 
 from xmr_core.base import files, paths
-from xmr_core.base.files import write_tensors
 from xmr_core.base.machine import environment
 from xmr_core.data.batches import UNKNOWN_ID, Augmentation, Batches, Split
 from xmr_core.data.prepare import Prepared, prepare
@@ -28,9 +27,9 @@ from xmr_core.methods.registry import build, full_options
 from xmr_core.training.distributed import joined, started_ranks
 from xmr_core.training.loop import OneRank, OwnState, train
 from xmr_core.training.runs.config import RunConfig, code_of
-from xmr_core.training.runs.folder import MODEL, STATE, TrainedRun, load_finished, warn_of_other_versions, write_record
-from xmr_core.training.runs.names import CONFIG
+from xmr_core.training.runs.folder import CONFIG, MODEL, TrainedRun, load_finished, warn_of_versions, write_record
 
+STATE = "state.sealed"
 Report = Callable[[dict], None]
 
 
@@ -69,11 +68,10 @@ class Plan:
         """The run from its folder, or None. One that has not been evaluated by all kinds of relevance is so now."""
         run = load_finished(self.folder, self.config, self.identity)
         if run is not None and not self.relevances <= set(run.provenance.relevances):
-            with filelock.FileLock(self.folder / "lock"):  # a file of relevances was added after the training
-                own = OwnState(self.config.train, self.config.device)
-                with own.inside():
-                    method = run.method().to(self.config.device)
-                    _evaluate(method, prepare(self.config.data), self.folder, run.provenance)
+            # a file of relevances was added after the training
+            with filelock.FileLock(self.folder / "lock"), OwnState(self.config.train, self.config.device).inside():
+                method = run.method().to(self.config.device)
+                _evaluate(method, prepare(self.config.data), self.folder, run.provenance)
             run = load_finished(self.folder, self.config, self.identity)
         return run
 
@@ -95,7 +93,7 @@ def train_or_load(config: RunConfig, report: Report = silent) -> TrainedRun:
         training.train and docs/library.md#library-trackers. It cannot change the run; what it raises ends the training.
     Raises: BadInput before any work, when the method does not take the options; whatever train raises.
 
-    >>> from xmr_core.training.runs.presets import base_config
+    >>> from xmr_core.training.runs.config import base_config
     >>> run = train_or_load(base_config("vse++", device="cpu", size="tiny", d=8, epochs=1))
     >>> len(run.history), run.provenance.best_epoch
     (1, 0)
@@ -103,7 +101,7 @@ def train_or_load(config: RunConfig, report: Report = silent) -> TrainedRun:
     plan = plan_run(config)
     together = config.processes > 1 and started_ranks() > 1  # then all ranks decide together whether it is finished
     if not together and (run := plan.finished()) is not None:
-        warn_of_other_versions([run])
+        warn_of_versions([run])
         return run
     return produce(plan, report_of(plan.id, report))
 
@@ -152,7 +150,7 @@ def _train(plan: Plan, report: Report, ranks: OneRank) -> None:
     history = train(method, batches, validate, config.train, state, report, readers=readers, ranks=ranks, **whose)
     if not ranks.first:
         return
-    write_tensors(folder / MODEL, method.state_dict())
+    files.write_tensors(folder / MODEL, method.state_dict())
     files.write_table(folder / "history.csv", pd.DataFrame(history.epochs))
     provenance = Provenance(
         started_utc=started,
@@ -197,8 +195,6 @@ def _evaluate(method: Method, prepared: Prepared, folder: Path, provenance: Prov
 def _augmentation(config: RunConfig, prepared: Prepared) -> Augmentation:
     rules = (config.cell_drop, config.cell_rule, config.word_drop, config.word_rule, config.erase)
     if (pieces := prepared.pieces) and not prepared.inputs.text_width:
-        words = {"words": pieces.rows, "special": pieces.special, "unknown_id": pieces.mask, "mask_id": pieces.mask}
-    else:
-        numbers = prepared.vocabulary.numbers if prepared.vocabulary else {}
-        words = {"words": len(numbers), "mask_id": numbers.get("<mask>", UNKNOWN_ID)}
-    return Augmentation(*rules, **words)
+        return Augmentation(*rules, pieces.rows, special=pieces.special, unknown_id=pieces.mask, mask_id=pieces.mask)
+    numbers = prepared.vocabulary.numbers if prepared.vocabulary else {}
+    return Augmentation(*rules, len(numbers), mask_id=numbers.get("<mask>", UNKNOWN_ID))

@@ -1,104 +1,178 @@
-"""Official checkpoints of nine repositories: read without executing anything, renamed, and loaded in the published
-form."""
+"""Checkpoints: a trained method as one safetensors file that needs no corpus (weights, options, input sizes and words),
+and the authors' files of nine repositories, read without executing anything, renamed, and loaded in the published form.
+"""
 
 import argparse
+import json
 import pickle
 import re
 import warnings
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from zipfile import ZIP_STORED, ZipFile, is_zipfile
 
 import torch
+from safetensors import safe_open
 from torch import Tensor
 
 from xmr_core.base import files
 from xmr_core.base.errors import BadInput, DamagedFile, unknown
-from xmr_core.base.files import require_plain, require_same_kind
+from xmr_core.base.files import require_plain, require_same_kind, write_tensors
+from xmr_core.base.fingerprint import bytes_hash, content_hash
 from xmr_core.base.machine import only_shapes
-from xmr_core.base.paths import printable
+from xmr_core.base.paths import printable, require_trusted
 from xmr_core.encoders.image import ResidualRegions
 from xmr_core.encoders.text import BertEncoder, bert_of
-from xmr_core.methods.common import Inputs
-from xmr_core.methods.method import Method
+from xmr_core.features.pretrained import WordPieces
+from xmr_core.features.words import Vocabulary
+from xmr_core.methods.method import Inputs, Method
 from xmr_core.methods.registry import build
 
-_TEXT = (
-    ("txt_enc.embed.", "caption_encoder.embed."),
-    ("txt_enc.rnn.", "caption_encoder.rnn."),
-    ("txt_enc.cap_rnn.", "caption_encoder.rnn."),
-)
-# BERT's own names are those of transformers; VSE∞ and CHAN call the projection 'linear', VSE+2AD 'fc'
-_BERT = (
-    ("txt_enc.bert.", "caption_encoder.model."),
-    ("txt_enc.linear.", "caption_encoder.project."),
-    ("txt_enc.fc.", "caption_encoder.project."),
-)
-_GRID = (
-    ("img_enc.image_encoder.fc.", "image_encoder.fc."),
-    ("img_enc.image_encoder.gpool.", "image_head."),
-    ("img_enc.img_proj.", "image_encoder.fc."),
-)
+_KEY = "xmr_core"
+
+
+def save_method(
+    path: str | Path,
+    method: Method,
+    inputs: Inputs,
+    words: Vocabulary | WordPieces,
+    form: str = "matched",
+    options: dict | None = None,
+    about: dict | None = None,
+) -> Path:
+    """Write a method so that load_method restores it, and any program can read the tensors (safetensors, nothing
+    pickled).
+
+    The file is written completely or not at all.
+    Args: inputs, form, options: what registry.build made the method from. words: the vocabulary or word pieces that
+        number its captions. about: metadata (run, data, results) that JSON can hold.
+    Raises: CannotWrite when the folder refuses.
+    """
+    description = {
+        "method": method.address,
+        "form": form,
+        "options": options or {},
+        "inputs": asdict(replace(inputs, word_vectors=None)),
+        "words": json.loads(words.to_json()),
+        "about": about or {},
+    }
+    tensors = {k: v.detach().cpu().contiguous() for k, v in method.state_dict().items()}
+    description["digest"] = _digest(description, tensors)
+    return write_tensors(path, tensors, {_KEY: json.dumps(description)})
+
+
+def load_method(path: str | Path) -> tuple[Method, Vocabulary | WordPieces, dict]:
+    """(method in evaluation mode on the CPU, its words, its metadata) from a file of save_method.
+
+    The words are a Vocabulary, or the WordPieces of a text model. A method on frozen features of images or of a text
+    model needs these features; the metadata names the models that made them.
+    Raises: BadInput for a missing file or one that save_method did not write; DamagedFile for one that is cut or whose
+        tensors do not fit its options.
+    """
+    return load_with_inputs(path)[:3]
+
+
+def load_with_inputs(path: str | Path) -> tuple[Method, Vocabulary | WordPieces, dict, Inputs]:
+    """load_method, and the sizes from which the method was built. Raises: as load_method."""
+    path = files.existing_file(path, "checkpoint")
+    try:
+        with safe_open(path, "pt") as f:
+            description = (f.metadata() or {}).get(_KEY)
+            if description is None:
+                raise BadInput(f"{path.name} does not say which method it holds; save_method did not write it.")
+            tensors = {name: f.get_tensor(name) for name in f.keys()}  # noqa: SIM118
+        description = json.loads(description)
+        if (digest := description.pop("digest", "")) != _digest(description, tensors):
+            raise DamagedFile("it was altered" if digest else "an older version wrote it, without a digest")
+        require_trusted(description["method"], path.name)
+        require_plain(tensors, path.name)
+        kind = Vocabulary if "word2idx" in description["words"] else WordPieces
+        words = kind.from_json(json.dumps(description["words"]))
+        inputs = Inputs(**description["inputs"])
+        arguments = (description["method"], inputs, description["form"])
+        with only_shapes():  # costs no memory, whatever sizes the file asks for
+            expected = build(*arguments, **description["options"]).state_dict()
+        if {n: t.shape for n, t in tensors.items()} != {n: t.shape for n, t in expected.items()}:
+            raise DamagedFile("its tensors do not fit its options")
+        require_same_kind(tensors, expected, path.name)
+        method = build(*arguments, **description["options"])
+        method.load_state_dict(tensors)
+        about = description["about"]
+    except BadInput:
+        raise
+    except Exception as e:  # what a hostile description can raise is not limited
+        raise DamagedFile(f"{path.name} cannot be read as a method ({first_line(e)}). Save it again.") from None
+    return method.eval(), words, about, inputs
+
+
+def _digest(description: dict, tensors: dict) -> str:
+    """Names the description and every tensor with its name, type, shape and bytes."""
+    numbers = {}
+    for name, t in sorted(tensors.items()):
+        held = t.contiguous().flatten().view(torch.uint8).numpy().tobytes() if t.numel() else b""
+        numbers[name] = [str(t.dtype), list(t.shape), bytes_hash(held)]
+    return content_hash([json.loads(json.dumps(description)), numbers])
+
+
+# Names of the authors' tensors, and ours. The first rule that fits counts.
+
 _FC = ("img_enc.fc.", "image_encoder.fc.")
-_MODALITIES = (("img_enc", "image_head"), ("txt_enc", "caption_head"))
+_TEXT = tuple((f"txt_enc.{old}.", f"caption_encoder.{new}.") for old, new in (
+    ("embed", "embed"), ("rnn", "rnn"), ("cap_rnn", "rnn"),
+))  # fmt: skip
+# BERT's own names are those of transformers; VSE∞ and CHAN call the projection 'linear', VSE+2AD 'fc'
+_BERT = tuple((f"txt_enc.{old}.", f"caption_encoder.{new}.") for old, new in (
+    ("bert", "model"), ("linear", "project"), ("fc", "project"),
+))  # fmt: skip
+_REGIONS = (
+    ("img_enc.image_encoder.fc.", "image_encoder.fc."), ("img_enc.image_encoder.gpool.", "image_head."),
+    ("img_enc.img_proj.", "image_encoder.fc."), ("img_enc.mlp.layers.", "image_encoder.mlp."),
+    ("img_enc.mlp.bns.0.", "image_encoder.norm."),
+)  # fmt: skip
 
 
-def _pie(theirs: str, ours: str) -> tuple[tuple[str, str], ...]:
+def _both(names: dict[str, str], theirs: tuple[str, str] = ("img_enc", "txt_enc")) -> tuple[tuple[str, str], ...]:
+    """The same names in the heads of both modalities."""
+    heads = zip(theirs, ("image_head", "caption_head"), strict=True)
+    return tuple((f"{their}.{old}", f"{our}.{new}") for their, our in heads for old, new in names.items())
+
+
+def _pie(theirs: str, ours: str = "") -> dict[str, str]:
     names = {"attention": "", "fc": "fc.", "layer_norm": "layer_norm."}
-    return tuple((f"{theirs}.{old}.", f"{ours}.{new}") for old, new in names.items())
+    return {f"{theirs}.{old}.": f"{ours}{new}" for old, new in names.items()}
 
 
-def _slots(theirs: str, ours: str) -> tuple[tuple[str, str], ...]:
-    block = f"{theirs}.agg_block"
-    return (
-        (f"{block}.latents", f"{ours}.latents"),
-        (f"{block}.layers.0.0.norm.", f"{ours}.norm_query."),
-        (f"{block}.layers.0.0.norm_context.", f"{ours}.norm_context."),
-        (f"{block}.layers.0.0.fn.to_out.0.", f"{ours}.to_out."),
-        (f"{block}.layers.0.0.fn.", f"{ours}."),
-        (f"{block}.layers.0.2.norm.", f"{ours}.norm_ff."),
-        (f"{block}.layers.0.2.fn.net.0.", f"{ours}.ff_in."),
-        (f"{block}.layers.0.2.fn.net.3.", f"{ours}.ff_out."),
-        (f"{block}.last_layer.0.", f"{ours}.norm_last."),
-        (f"{theirs}.residual_norm.", f"{ours}.norm_global."),
-    )
-
-
-def _global(theirs: str, ours: str) -> tuple[tuple[str, str], ...]:
-    names = {"embedding_local.0": "local", "embedding_local.1": "norm_local", "embedding_global.0": "global_linear",
-             "embedding_global.1": "norm_global", "embedding_common.0": "common"}  # fmt: skip
-    return tuple((f"sim_enc.{theirs}.{old}.", f"{ours}.{new}.") for old, new in names.items())
-
-
-def _each(make) -> tuple[tuple[str, str], ...]:
-    return tuple(pair for theirs, ours in _MODALITIES for pair in make(theirs, ours))
-
-
-_MLP = (("img_enc.mlp.layers.", "image_encoder.mlp."), ("img_enc.mlp.bns.0.", "image_encoder.norm."))
+_SLOTS = {
+    "latents": "latents", "layers.0.0.norm.": "norm_query.", "layers.0.0.norm_context.": "norm_context.",
+    "layers.0.0.fn.to_out.0.": "to_out.", "layers.0.0.fn.": "", "layers.0.2.norm.": "norm_ff.",
+    "layers.0.2.fn.net.0.": "ff_in.", "layers.0.2.fn.net.3.": "ff_out.", "last_layer.0.": "norm_last.",
+}  # fmt: skip
+_GLOBAL = {
+    "embedding_local.0.": "local.", "embedding_local.1.": "norm_local.", "embedding_global.0.": "global_linear.",
+    "embedding_global.1.": "norm_global.", "embedding_common.0.": "common.",
+}  # fmt: skip
 
 RULES: dict[str, tuple[tuple[str, str], ...]] = {
     "vse++": (_FC, *_TEXT),
-    "pvse": (_FC, *_TEXT, *_each(lambda t, o: _pie(f"{t}.pie_net", o))),
+    "pvse": (_FC, *_TEXT, *_both(_pie("pie_net"))),
     "pcme": (
-        _FC, *_TEXT,
-        *_each(lambda t, o: _pie(f"{t}.pie_net", f"{o}.mean")),
-        *_each(lambda t, o: ((f"{t}.uncertain_net.attention.", f"{o}."), (f"{t}.uncertain_net.", f"{o}."))),
+        _FC, *_TEXT, *_both(_pie("pie_net", "mean.")), *_both({"uncertain_net.attention.": "", "uncertain_net.": ""}),
         ("criterion.negative_scale", "similarity.a"), ("criterion.shift", "similarity.b"),
     ),
     "scan": (_FC, *_TEXT),
     "sgraf": (
-        _FC, *_TEXT, *_global("v_global_w", "image_head"), *_global("t_global_w", "caption_head"),
+        _FC, *_TEXT, *_both(_GLOBAL, ("sim_enc.v_global_w", "sim_enc.t_global_w")),
         ("sim_enc.sim_tranloc_w.", "similarity.nodes.local."),
         ("sim_enc.sim_tranglo_w.", "similarity.nodes.global_linear."), ("sim_enc.sim_eval_w.", "similarity.score."),
         ("sim_enc.SAF_module.attn_sim_w.", "similarity.reasoner.weigh."),
         ("sim_enc.SAF_module.bn.", "similarity.reasoner.norm."), ("sim_enc.SGR_module.", "similarity.reasoner.steps."),
     ),
-    "vse-infty": (_FC, *_TEXT, *_BERT, *_GRID, *_MLP, *_each(lambda t, o: ((f"{t}.gpool.", f"{o}."),))),
-    "vse+2ad": (_FC, *_TEXT, *_BERT, *_GRID, *_MLP, *_each(lambda t, o: ((f"{t}.pool.", f"{o}."),))),
+    "vse-infty": (_FC, *_TEXT, *_BERT, *_REGIONS, *_both({"gpool.": ""})),
+    "vse+2ad": (_FC, *_TEXT, *_BERT, *_REGIONS, *_both({"pool.": ""})),
     "dive": (
-        _FC, *_TEXT,
-        ("img_enc.mlp.fc", "image_encoder.fc"), ("img_enc.mlp.bn.bn.", "image_encoder.norm."),
-        *_each(lambda t, o: _slots(f"{t}.spm", o)), *_each(lambda t, o: _pie(f"{t}.spm", o)),
+        _FC, *_TEXT, ("img_enc.mlp.fc", "image_encoder.fc"), ("img_enc.mlp.bn.bn.", "image_encoder.norm."),
+        *_both({f"spm.agg_block.{old}": new for old, new in _SLOTS.items()}),
+        *_both({"spm.residual_norm.": "norm_global.", **_pie("spm")}),
     ),
     "chan": (
         _FC, *_TEXT, *_BERT[:2],
@@ -127,9 +201,6 @@ def renamed(method: str, name: str) -> str | None:
                 name = name.replace(a, b)
             return name
     return None
-
-
-# Checkpoints of nine repositories, in three layouts, read without executing what is pickled in them.
 
 
 PARTS = ("img_enc.", "txt_enc.", "sim_enc.")  # of files that hold a list, in its order
@@ -212,13 +283,10 @@ def _plain(part) -> dict[str, Tensor]:
     return {k.removeprefix("module.").replace(".module.", "."): v for k, v in items}
 
 
-# From an official file to a Method in its published form.
-
-
-_load_BERT = "caption_encoder.model."
+_WEIGHT, _OUR_BERT = "image_encoder.fc.weight", "caption_encoder.model."
 _BERT_SIZES = [
-    *(f"{_load_BERT}embeddings.{kind}_embeddings.weight" for kind in ("word", "position", "token_type")),
-    f"{_load_BERT}encoder.layer.0.intermediate.dense.bias",
+    *(f"{_OUR_BERT}embeddings.{kind}_embeddings.weight" for kind in ("word", "position", "token_type")),
+    f"{_OUR_BERT}encoder.layer.0.intermediate.dense.bias",
 ]
 _MATRICES = ("image_head.latents", "image_head.w_2.weight", "image_head.norm_local.weight", "similarity.score.weight")
 _REPEATED = re.compile(r"(.*\.agg_block\.layers\.)([1-9]\d*)(\..*)")
@@ -249,15 +317,26 @@ def official_with_inputs(path: str | Path, method: str, **options) -> tuple[Meth
             surplus.append(key)
         else:
             ours[new] = value
-    ours = _without_scalar_norm(ours)
-    bert = {k.removeprefix(_load_BERT): v for k, v in ours.items() if k.startswith(_load_BERT)}
-    needed = ["image_encoder.fc.weight", *(_BERT_SIZES if bert else ["caption_encoder.embed.weight"])]
+    if {_WEIGHT + "_g", _WEIGHT + "_v"} <= ours.keys():  # SCAN's weight-normalised layer computes W = g V / ‖V‖
+        g, v = ours.pop(_WEIGHT + "_g"), ours.pop(_WEIGHT + "_v")
+        ours[_WEIGHT] = g * v / v.norm()
+    bert = {k.removeprefix(_OUR_BERT): v for k, v in ours.items() if k.startswith(_OUR_BERT)}
+    needed = [_WEIGHT, *(_BERT_SIZES if bert else ["caption_encoder.embed.weight"])]
     absent = [k for k in needed if k not in ours]
     axes = {k: 1 if k.endswith((".bias", "norm_local.weight")) else 2 for k in (*needed, *_MATRICES)}
     flat = [f"{k}: {tuple(ours[k].shape)}" for k, n in axes.items() if k in ours and ours[k].ndim != n]
     _complain(name, method, absent, surplus if absent else [], flat)
     with only_shapes():  # costs no memory, whatever sizes the file asks for
-        ours = _fitted(name, method, ours, surplus, _made(method, ours, bert, options)[0].state_dict())
+        expected = _made(method, ours, bert, options)[0].state_dict()
+        ours = {
+            k: v.view(()) if k in expected and not expected[k].ndim and v.numel() == 1 else v for k, v in ours.items()
+        }
+    missing = [k for k in expected if k not in ours and not k.endswith("num_batches_tracked")]
+    surplus += [k for k in ours if k not in expected]
+    different = [k for k, v in ours.items() if k in expected and v.shape != expected[k].shape]
+    shapes = [f"{k}: {tuple(ours[k].shape)} for {tuple(expected[k].shape)}" for k in different]
+    _complain(name, method, missing, surplus, shapes)
+    require_same_kind(ours, expected, name)
     made, inputs = _made(method, ours, bert, options)
     made.load_state_dict(ours, strict=False)  # but for the batches that a BatchNorm has seen, which some files lack
     return made.eval(), inputs
@@ -267,34 +346,19 @@ def _made(method: str, ours: dict[str, Tensor], bert: dict, options: dict) -> tu
     """The untrained method in the sizes of a file."""
     embed = ours.get("caption_encoder.embed.weight", torch.empty(1, 1))  # of a GRU; BERT has its own
     cells = len(ours.get("image_head.norm_local.weight", torch.empty(36)))
-    width = ours["image_encoder.fc.weight"].shape[1]
+    d, width = ours[_WEIGHT].shape
     inputs = Inputs(width, cells, len(embed), word_dim=embed.shape[1], ordered_cells=False)
-    made = build(method, inputs, "published", **{**_options(ours, method), **options})
+    made = build(method, inputs, "published", **{"d": d, **_options(ours, method), **options})
     if bert:
-        made.caption_encoder = BertEncoder(bert_of(bert), len(ours["image_encoder.fc.weight"]))
+        made.caption_encoder = BertEncoder(bert_of(bert), d)
     if isinstance(made.image_encoder, ResidualRegions) and not any(k.startswith("image_encoder.mlp.") for k in ours):
-        fc = made.image_encoder.fc
-        made.image_encoder = ResidualRegions(fc.in_features, fc.out_features, mlp=False)
+        made.image_encoder = ResidualRegions(width, made.image_encoder.fc.out_features, mlp=False)
     return made, inputs
-
-
-def _fitted(
-    name: str, method: str, ours: dict[str, Tensor], surplus: list[str], expected: dict[str, Tensor]
-) -> dict[str, Tensor]:
-    """The tensors of a file in the shapes that the method has. Raises: BadInput for others, all in one message."""
-    ours = {k: v.view(()) if k in expected and expected[k].ndim == 0 and v.numel() == 1 else v for k, v in ours.items()}
-    missing = [k for k in expected if k not in ours and not k.endswith("num_batches_tracked")]
-    surplus = surplus + [k for k in ours if k not in expected]
-    different = [k for k, v in ours.items() if k in expected and v.shape != expected[k].shape]
-    shapes = [f"{k}: {tuple(ours[k].shape)} for {tuple(expected[k].shape)}" for k in different]
-    _complain(name, method, missing, surplus, shapes)
-    require_same_kind(ours, expected, name)
-    return ours
 
 
 def _options(ours: dict[str, Tensor], method: str) -> dict:
     """The options of the method that follow from the shapes."""
-    out = {"d": ours["image_encoder.fc.weight"].shape[0]}
+    out = {}
     if method == "dive":
         out["head"] = "slots" if "image_head.latents" in ours else "pie-net"
     if method in ("dive", "pvse"):
@@ -322,15 +386,6 @@ def _without_repeats(tensors: dict[str, Tensor], name: str) -> dict[str, Tensor]
         else:
             single[key] = value
     return single
-
-
-def _without_scalar_norm(ours: dict[str, Tensor]) -> dict[str, Tensor]:
-    """SCAN's weight-normalised linear layer as the plain layer that it computes: W = g V / ‖V‖."""
-    g, v = (ours.get(f"image_encoder.fc.weight_{k}") for k in "gv")
-    if g is None or v is None:
-        return ours
-    others = {k: t for k, t in ours.items() if not k.startswith("image_encoder.fc.weight_")}
-    return others | {"image_encoder.fc.weight": g * v / v.norm()}
 
 
 def _complain(name: str, method: str, missing: list[str], surplus: list[str], shapes: list[str]) -> None:
