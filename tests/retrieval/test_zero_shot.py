@@ -13,7 +13,7 @@ from tiny_models import MEAN, SIDE, STD, WORDS, save
 from xmr_core.base.errors import BadInput
 from xmr_core.base.types import Corpus, Pixels
 from xmr_core.features.images import array_reader
-from xmr_core.models.dual_encoder import ZeroShot, zero_shot_scores
+from xmr_core.models.dual_encoder import ZeroShot
 from xmr_study.zero_shot import zero_shot_scores
 
 PER_IMAGE = 2
