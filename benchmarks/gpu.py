@@ -64,7 +64,7 @@ def golden(device: str, sizes: Sizes) -> Iterator[tuple[str, Callable[[], Iterat
     def cases() -> Iterator[Measured]:
         with tempfile.TemporaryDirectory() as folder:
             told = Path(folder) / "told.xml"
-            tests = sorted(str(path) for path in (ROOT / "tests").glob("test_golden_*.py"))
+            tests = sorted(str(path) for path in (ROOT / "tests").rglob("test_golden_*.py"))
             command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junit-xml={told}", *tests]
             chosen = ["-k", "maxsim or siglip"] if sizes.d < 1024 else []
             subprocess.run(

@@ -57,6 +57,9 @@ def read_with_frozen_networks(folder: Path) -> None:
     assert [table["item"].item() for table in ranked] == scores.argmax(0).tolist()
 
 
+RESUMED = ("dive", "sgraf", "pcme++", "vse+2ad")  # one of each kind of state: a set, BatchNorm, mixing, a schedule
+
+
 def pass_every_stage(method: str, options: dict, folder: Path) -> None:
     """Raises: what a stage raises that mixes devices, or AssertionError where it gives other numbers than the CPU.
 
@@ -91,10 +94,11 @@ def pass_every_stage(method: str, options: dict, folder: Path) -> None:
         half = train_or_load(config.replace(device=NAME, precision="bfloat16"))
         assert np.isfinite(half.history["loss"]).all(), "autocast"
         assert np.allclose(here.history["loss"], there.history["loss"], rtol=1e-4), "training"
-        assert trained(folder / "state", stop_after=0) is None
-        warnings.simplefilter("error")  # a state that cannot be read would start training anew
-        resumed, whole = trained(folder / "state"), trained(None)
-        assert all(torch.equal(resumed[name], whole[name]) for name in whole), "resume"
+        if method in RESUMED and not options:
+            assert trained(folder / "state", stop_after=0) is None
+            warnings.simplefilter("error")  # a state that cannot be read would start training anew
+            resumed, whole = trained(folder / "state"), trained(None)
+            assert all(torch.equal(resumed[name], whole[name]) for name in whole), "resume"
         model = here.method().to(NAME)
         images, captions = encode_split(model, split)
         scores = model.similarity.score(images.to(NAME), captions.to(NAME)).cpu()

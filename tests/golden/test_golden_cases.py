@@ -4,10 +4,9 @@ import ast
 from fnmatch import fnmatch
 from pathlib import Path
 
-import golden
 import numpy as np
 import pytest
-from golden import Case, group, groups, listings
+from golden import group, groups, listings
 from golden_pack import SETTINGS, pack, unpack
 from golden_uncompared import NOT_COMPARED
 
@@ -71,32 +70,6 @@ def test_nothing_is_missing():
     arrays = [key for name in groups() for case in group(name).values() for key in case if key != SETTINGS]
     assert (len(stored()), len(arrays)) == (157, 2724)
     assert all(key.startswith(("in.", "w.", "out.")) for key in arrays)
-
-
-@pytest.mark.parametrize(
-    ("removed", "listed", "fault"),
-    [
-        ("vsepp/loss_order_sum_B4D16", {}, "is never compared"),
-        ("state_dicts/scan_f30k", {}, "is never compared"),
-        ("", {"vsepp/loss_order_*": "a reason"}, "a test compares it"),
-        ("", {"pcme/pmrp_0:out.odd": "a reason"}, "no such case or output"),
-    ],
-)
-def test_a_made_up_fault_is_found(compared, removed, listed, fault):
-    (only,) = faults(compared - {removed}, {**NOT_COMPARED, **listed})
-    assert fault in only
-
-
-def test_an_output_that_is_not_read_and_a_reason_for_one_that_is_are_faults(monkeypatch):
-    case = Case("vsepp/loss_order_sum_B4D16")
-    outputs = case.names("out.")
-    assert golden.faults_of_reading(case) == [f"{case.name}: {key} is never compared" for key in sorted(outputs)]
-    for key in outputs:
-        case[key]
-    assert not golden.faults_of_reading(case)
-    monkeypatch.setitem(golden.NOT_COMPARED, "vsepp/*:out.grad_s", "a reason")
-    assert golden.faults_of_reading(case) == [f"{case.name}: out.grad_s is compared, but listed as not"]
-    golden.OPENED.clear()  # the list is as it was before this case is checked
 
 
 def test_packing_is_exact_and_stores_equal_arrays_once(tmp_path):

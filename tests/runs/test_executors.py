@@ -67,22 +67,12 @@ def alone(configs, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", ["file", "standard input"])
-def test_a_script_without_a_guard_trains_in_several_processes(tmp_path, how):
-    (tmp_path / "script.py").write_text(SCRIPT)
-    words, text = ([str(tmp_path / "script.py")], None) if how == "file" else (["-"], SCRIPT)
-    done = subprocess.run([sys.executable, *words], input=text, capture_output=True, text=True, timeout=300)
+def test_a_script_without_a_guard_trains_in_several_processes():
+    """From standard input; test_processes_end_with_the_one_that_started_them runs a file."""
+    done = subprocess.run([sys.executable, "-"], input=SCRIPT, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("started") == 1, "a worker ran the script again"
     assert sorted(done.stdout.split()[1:]) == stored_ids() and len(stored_ids()) == 2
-
-
-@pytest.mark.slow
-def test_finished_runs_start_no_process(monkeypatch):
-    configs = [tiny_config(epochs=1, seed=s) for s in (0, 1, 2)]
-    train_or_load_all(configs, workers=1, progress=False)
-    monkeypatch.setattr(subprocess, "Popen", lambda *_, **__: pytest.fail("a process was started"))
-    assert len(train_or_load_all(configs, workers=2, progress=False)) == 3
 
 
 @pytest.mark.slow
@@ -94,7 +84,7 @@ def test_a_killed_process_fails_its_run_alone_and_the_run_is_continued(tmp_path,
     runs = train_or_load_all(configs, workers=2, progress=False, failed=lambda config, error: failed.append(error))
     thread.join(1)
     assert len(runs) == len(failed) == 1 and isinstance(failed[0], TrainingFailed) and "ended early" in str(failed[0])
-    assert contents(train_or_load_all(configs, workers=2, progress=False)) == alone(configs, tmp_path, monkeypatch)
+    assert contents(train_or_load_all(configs, workers=1, progress=False)) == alone(configs, tmp_path, monkeypatch)
     assert not psutil.wait_procs(children(), timeout=10)[1], "a process stayed behind"
 
 
@@ -155,13 +145,13 @@ def test_what_only_this_process_knows_stays_in_it():
 
 
 @pytest.mark.slow
-def test_eight_runs_on_a_cluster_whose_worker_is_killed_equal_eight_alone(tmp_path, monkeypatch):
+def test_runs_on_a_cluster_whose_worker_is_killed_equal_those_alone(tmp_path, monkeypatch):
     distributed = pytest.importorskip("distributed", reason="dask's cluster of local processes")
-    configs = [tiny_config("vse++", epochs=8, seed=s) for s in range(8)]  # long enough to be killed in
+    configs = [tiny_config("vse++", epochs=8, seed=s) for s in range(4)]  # long enough to be killed in
     options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None, "silence_logs": 50}
     with distributed.LocalCluster(**options, local_directory=str(tmp_path)) as cluster, cluster.get_client() as client:
         pids = client.run(os.getpid)
-        half = lambda: len(list((tmp_path / "home").glob("runs/*/record.json"))) >= 2  # noqa: E731
+        half = lambda: len(list((tmp_path / "home").glob("runs/*/record.json"))) >= 1  # noqa: E731
         thread = kill_once(half, lambda: next(iter(pids.values())))
         runs = train_or_load_all(configs, progress=False, executor=client.get_executor())
         thread.join(1)

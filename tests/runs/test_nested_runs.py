@@ -5,12 +5,11 @@ import pytest
 import torch
 from tiny import tiny_config
 
-import xmr_study as study
 from xmr_core.base.types import EmbeddingSet
 from xmr_core.evaluation.analysis import budget_table, encode_split
 from xmr_core.methods.checkpoint import load_method
 from xmr_core.methods.common import Inputs
-from xmr_core.methods.registry import build, full_options
+from xmr_core.methods.registry import build
 from xmr_core.retrieval.index import index_split, open_index
 from xmr_core.retrieval.ranking import Query, Settings, rank, search
 from xmr_core.similarities import Nested
@@ -33,17 +32,6 @@ def test_the_option_nests_every_form_and_changes_no_weight(name, form):
     assert all(
         torch.equal(a, b) for a, b in zip(plain.state_dict().values(), nested.state_dict().values(), strict=True)
     )
-
-
-@pytest.mark.parametrize("name", ["dive", "pvse"])
-def test_an_option_that_was_added_names_a_run_only_where_it_is_used(name):
-    for form in ("matched", "published"):
-        assert "nested" not in full_options(name, form, {}) and "nested" not in full_options(
-            name, form, {"nested": False}
-        )
-        assert full_options(name, form, {"nested": True})["nested"] is True
-    assert next(iter(study.ablation(name, "nested").values())) == (name, {"nested": True})
-    assert not any("nested" in label for label in study.comparison())
 
 
 @pytest.mark.slow

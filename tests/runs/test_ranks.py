@@ -45,17 +45,13 @@ def trained(ranks: int, *options: str) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("ranks", [2, 4])
-def test_every_method_and_objective_has_the_loss_and_gradients_of_one_process(tmp_path, ranks):
-    """Also with dropout, mixed samples, noise of distributions and BatchNorm; in float64."""
-    done = subprocess.run(
-        torchrun(ranks, str(HERE / "equal_ranks.py"), str(tmp_path / "out")),
-        capture_output=True,
-        text=True,
-        timeout=900,
-    )
+def test_every_method_and_objective_has_the_loss_and_gradients_of_one_process(tmp_path):
+    """On three ranks with unequal shares; also with dropout, mixed samples, noise of distributions and BatchNorm; in
+    float64."""
+    words = torchrun(3, str(HERE / "equal_ranks.py"), str(tmp_path / "out"))
+    done = subprocess.run(words, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr
-    results = [json.loads((tmp_path / f"out.{rank}").read_text()) for rank in range(ranks)]
+    results = [json.loads((tmp_path / f"out.{rank}").read_text()) for rank in range(3)]
     assert len(results[0]) >= 45
     for case, values in results[0].items():
         assert isinstance(values, dict), f"{case}: {values}"
@@ -78,9 +74,9 @@ def test_a_run_on_two_processes_equals_the_run_on_one_and_is_its_own_run():
 @pytest.mark.slow
 def test_a_killed_rank_ends_all_with_a_sentence_and_the_restart_ends_with_the_same_weights(tmp_path, monkeypatch):
     psutil = pytest.importorskip("psutil")
-    undisturbed = load(trained(2, "epochs=8"))
+    undisturbed = load(trained(2, "epochs=6"))
     monkeypatch.setenv("XMR_HOME", str(tmp_path / "killed"))
-    command = torchrun(2, "-m", "xmr_core", "train", "dive", *SIZES, "epochs=8")
+    command = torchrun(2, "-m", "xmr_core", "train", "dive", *SIZES, "epochs=6")
     process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
     folder, deadline = tmp_path / "killed" / "runs" / undisturbed.id, time.monotonic() + 240
     while not (folder / "state.sealed.previous").exists() and time.monotonic() < deadline:
@@ -92,7 +88,7 @@ def test_a_killed_rank_ends_all_with_a_sentence_and_the_restart_ends_with_the_sa
     assert process.returncode != 0 and "another process of this run has ended" in errors
     assert not psutil.wait_procs(ranks, timeout=30)[1], "a process stayed behind"
     assert not (folder / "record.json").exists()
-    again = load(trained(2, "epochs=8"))
+    again = load(trained(2, "epochs=6"))
     for name in ("model.safetensors", "metrics.csv"):
         assert (again.folder / name).read_bytes() == (undisturbed.folder / name).read_bytes()
     history = [run.history.drop(columns="seconds") for run in (again, undisturbed)]

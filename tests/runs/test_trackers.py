@@ -32,13 +32,12 @@ def drawing(events: list):
     return report
 
 
-@pytest.fixture
-def untracked(tmp_path, monkeypatch) -> dict[str, bytes]:
+@pytest.fixture(scope="module")
+def untracked(module_home) -> dict[str, bytes]:
     """Weights of two runs that nobody follows."""
-    monkeypatch.setenv("XMR_HOME", str(tmp_path / "plain"))
     configs = [tiny_config("vse++", seed=seed, dropout=0.2) for seed in (0, 1)]
     runs = xmr.train_or_load_all(configs, workers=1, progress=False)
-    return {run.id: weights(tmp_path / "plain", run.id) for run in runs}
+    return {run.id: (run.folder / MODEL).read_bytes() for run in runs}
 
 
 @pytest.mark.slow
@@ -59,12 +58,11 @@ def test_one_run_is_followed_and_stays_the_same(untracked, tmp_path, monkeypatch
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("workers", [1, 2])
-def test_many_runs_are_followed_wherever_they_are_trained(untracked, tmp_path, monkeypatch, workers):
+def test_many_runs_are_followed_wherever_they_are_trained(untracked, tmp_path, monkeypatch):
     monkeypatch.setenv("XMR_HOME", str(tmp_path / "tracked"))
     events: list[dict] = []
     configs = [tiny_config("vse++", seed=seed, dropout=0.2) for seed in (0, 1)]
-    runs = xmr.train_or_load_all(configs, workers=workers, progress=False, report=drawing(events))
+    runs = xmr.train_or_load_all(configs, workers=2, progress=False, report=drawing(events))
     for run in runs:
         assert weights(tmp_path / "tracked", run.id) == untracked[run.id]
         own = [event for event in events if event["run"] == run.id]

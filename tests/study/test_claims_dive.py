@@ -48,14 +48,6 @@ def test_overlap_and_entropy_by_loops(objects):
         assert entropy[n, t].item() == pytest.approx(by_hand)
 
 
-def test_attention_that_is_no_division_is_refused():
-    shares, masks = torch.full((1, 1, 2, 4), 0.5), torch.ones(1, 1, 4)
-    assert attention_entropy(torch.eye(2)[None, None]).item() == 0.0
-    for wrong in (lambda: object_overlap(shares * 0.5, masks), lambda: attention_entropy(shares / 2)):
-        with pytest.raises(BadInput, match="must sum to 1 over slots"):
-            wrong()
-
-
 def test_masks_lie_where_the_objects_are():
     corpus = load_scenes("tiny")
     scenes, pixels = scenes_of(corpus, "test"), corpus.read_pixels(corpus.rows("test")[0])

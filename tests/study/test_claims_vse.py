@@ -9,14 +9,10 @@ from torch.testing import assert_close
 
 from xmr_core.base.errors import BadInput
 from xmr_core.base.types import Features
-from xmr_core.heads.pooling import AdaptivePoolHead, KMaxPool, MeanPool
-from xmr_core.methods.common import Inputs
+from xmr_core.heads.pooling import AdaptivePoolHead
 from xmr_core.methods.registry import build
 from xmr_core.training.runs import train_or_load
 from xmr_study.measures import epochs_to
-
-INPUTS = Inputs(image_width=5, cells=4, vocabulary=12, word_dim=6)
-
 
 # what an evaluation does not give
 
@@ -62,22 +58,6 @@ def test_a_random_balance_is_one_number_that_is_stored_and_not_trained():
     assert other.share != head.share
     other.load_state_dict(head.state_dict())
     assert_close(other(features).x, head(features).x)
-
-
-def test_options_of_the_method_reach_its_heads():
-    make = lambda **options: build("vse+2ad", INPUTS, d=8, **options)  # noqa: E731
-    assert make().image_head.fixed is None
-    assert make(balance="fixed", token_share=0.75).caption_head.fixed == 0.75
-    assert make(balance="random").image_head.share != make(balance="random").caption_head.share
-    manual = make(pooling="manual")
-    assert isinstance(manual.image_head, KMaxPool) and manual.image_head.k == 5
-    assert type(manual.caption_head) is MeanPool
-    for pooling in ("mean", "gpo", "seq2seq"):
-        ours, theirs = make(pooling=pooling), build("vse-infty", INPUTS, d=8, pooling=pooling)
-        assert type(ours.image_head) is type(theirs.image_head) and type(ours.caption_head) is type(theirs.caption_head)
-    for wrong in ({"pooling": "adpol"}, {"balance": "learnt"}, {"token_share": 1.5}):
-        with pytest.raises(BadInput, match=next(iter(wrong))):
-            make(**wrong)
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from xmr_core.base.errors import BadInput, DamagedFile
-from xmr_core.similarities import DISTANCES, JointSgraf, Sgraf, sum_max
+from xmr_core.similarities import JointSgraf, Sgraf, sum_max
 from xmr_study import cost
 from xmr_study import paper_tables as published
 from xmr_study.cost import Shape, sgraf
@@ -83,24 +83,6 @@ def test_counts_agree_with_hand_and_with_the_papers_print():
     assert counted["multiply-adds"]["SAF"] == nodes + 2 * 17 * 256 + 2 * 256
     printed = published.dive_cost().set_index("similarity")["multiply-adds"]
     assert round(counted["authors"]["smooth-Chamfer"], -2) == printed["smooth-Chamfer"]
-
-
-def test_every_distance_and_every_timed_method_has_a_formula():
-    assert set(timing.TIMED) | set(DISTANCES) <= set(cost.FORMULAS)
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: Shape(k=0), "k=0"),
-        (lambda: cost.count("smooth-chamfer", Shape()), "smooth-Chamfer"),
-        (lambda: cost.fit_exponent([1, 2, 2], [1, 2, 3]), "different sizes"),
-        (lambda: cost.fit_exponent([1, 2, 3], [1, float("nan"), 3]), "finite"),
-    ],
-)
-def test_what_is_not_usable_is_refused_by_name(call, message):
-    with pytest.raises(BadInput, match=message):
-        call()
 
 
 def test_exponents_of_power_laws_are_found_exactly():
@@ -217,9 +199,10 @@ def test_a_table_is_read_and_a_damaged_one_refused(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_benchmark_adds_rows_of_every_case(tmp_path):
-    path = tmp_path / "cost.csv"
+def test_the_benchmark_adds_rows_of_every_case(tmp_path, monkeypatch):
+    path, plan = tmp_path / "cost.csv", timing.plan
+    monkeypatch.setattr(timing, "plan", lambda *given: plan(*given)[::3])  # a process each
     rows_of(7).to_csv(path, index=False)
     assert timing.main(["--tiny", "--seconds", "1e-6", "--method", "cosine", "--rows", str(path)]) == 0
     made = cost.read(path).iloc[1:]
-    assert len(made) == 2 * 6 + 1 and set(made["what"]) == {"all pairs", "one query", "top 10"}
+    assert len(made) == 2 * 2 + 1 and set(made["what"]) == {"all pairs", "one query", "top 10"}

@@ -120,21 +120,6 @@ def test_settings_change_the_similarity_and_nothing_else(libraries):
     assert np.allclose(other, DISTANCES["mean only"](pcme.images, pcme.captions[4])[:, 0], atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("name", "settings", "word"),
-    [
-        ("pcme", {"alpha": 4.0}, "no α"),
-        ("dive", {"distance": "KL"}, "no distributions"),
-        ("pcme", {"distance": "KLL"}, "KLL"),
-        ("dive", {"k": 0}, "k must"),
-    ],
-)
-def test_settings_that_a_method_does_not_have(libraries, name, settings, word):
-    library = libraries[name]
-    with pytest.raises(BadInput, match=word):
-        rank(library, Query("caption", item=library.caption_ids[0]), Settings(**settings))
-
-
 def test_queries_that_cannot_be_asked(libraries, runs):
     wrong = np.zeros((4, 4), np.uint8)
     for given in ({"kind": "text", "text": "  "}, {"kind": "sound"}, {"kind": "image"}, {"kind": "upload"},

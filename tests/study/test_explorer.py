@@ -185,14 +185,6 @@ def test_text_is_escaped(explorer, libraries):
     assert words([]) == "<div class='xmr-words'></div>" and "<b>" not in words([("<b>", 1.0)])
 
 
-def test_nothing_to_explore():
-    with pytest.raises(BadInput, match="at least one method"):
-        Explorer(lambda label: None, [])
-    for k in (0, 31):
-        with pytest.raises(BadInput, match="from 1 to 30"):
-            Explorer(lambda label: None, ["DivE"], k=k)
-
-
 def test_widgets_are_made_once_and_filled_again(explorer, libraries):
     """Otherwise every move of a slider would send the page a hundred new widgets, and it would keep them all."""
     explorer.text.value = libraries["dive"].texts[3]

@@ -58,14 +58,12 @@ def test_printed_tables_have_the_rows_of_the_ablation(method, name):
     assert set(PRINTED[method, name]()["variant"]) == set(study.ablation(method, name))
 
 
-@pytest.mark.parametrize(("method", "options"), [("scan", {"unit_regions": True}), ("vse+2ad", {"balance": "learned"})])
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [("scan", {"unit_regions": True}), ("vse+2ad", {"balance": "learned"}),
+     ("dive", {"nested": False}), ("pvse", {"nested": False})],
+)  # fmt: skip
 def test_options_that_were_added_change_no_name_of_an_older_run(method, options):
     spec = method_spec(method)
     full = spec.full_options("matched", {})
     assert full == spec.full_options("matched", options) and not set(options) & set(full)
-
-
-def test_a_widened_vector_costs_what_the_sets_cost():
-    slots = method_spec("dive").make_options("matched", {}).slots
-    wide = build("vse-infty", INPUTS, d=8, widen=slots**2)
-    assert wide.image_head.join.out_features == wide.caption_head.join.out_features == slots**2 * 8

@@ -42,14 +42,6 @@ def test_a_parameters_cell_that_cannot_be_checked_is_refused(source):
         parse_parameters(source)
 
 
-@pytest.mark.parametrize("content", ["not json", "{}", '{"cells": [], "metadata": {}, "nbformat": 4}'])
-def test_a_file_that_is_no_notebook_is_refused(tmp_path, content):
-    (tmp_path / "n.ipynb").write_text(content)
-    for name in ("n.ipynb", "absent.ipynb"):
-        with pytest.raises(BadInput, match=name):
-            declared_parameters(tmp_path / name)
-
-
 @pytest.mark.parametrize(
     ("kind", "right", "wrong"),
     [("float", 0.5, True), ("float", 8, "1e-4"), ("float", 1.0, float("nan")), ("int", 3, 8.0), ("int", 3, True),

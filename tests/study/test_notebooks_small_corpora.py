@@ -17,7 +17,7 @@ from xmr_core.training.runs import config, sweep
 from xmr_study import results
 from xmr_study.parameters import declared_parameters
 
-KARPATHY = ("folder", "flickr30k", "coco")
+KARPATHY = ("folder", "coco")
 SCANS = ["SCAN t-i", "SCAN i-t", "MaxSim i-t", "SCAN i-t, hinge"]
 CASES = {  # notebook: (corpora, parameters beside COMMON)
     "ablation_alpha": (KARPATHY, {"alphas": [1.0]}),
@@ -27,7 +27,7 @@ CASES = {  # notebook: (corpora, parameters beside COMMON)
     "ablation_similarity": (KARPATHY, {"variants": ["single vector", "smooth-Chamfer, slots"]}),
     "ablation_slot_attention": (KARPATHY, {"variants": ["slots as in the paper", "GRU update"]}),
     "ambiguity_benchmarks": (("folder", "coco"), {}),
-    "attention_maps": ((*KARPATHY, "precomputed"), {"images": [0]}),
+    "attention_maps": (("folder", "precomputed"), {"images": [0]}),
     "circular_variance": (KARPATHY, {"variants": ["smooth-Chamfer, slots", "MIL, slots"]}),
     "compare_methods": ((*KARPATHY, "cub"), {"methods": ["VSE++", "PVSE", "DivE"]}),
     "corruption_vs_uncertainty": (("folder", "coco", "cub"), {"shares": [0.0, 0.5, 1.0]}),

@@ -5,60 +5,6 @@ import pytest
 from xmr_study import paper_tables as published
 from xmr_study.variants import known_labels
 
-
-def test_what_dive_prints_twice_agrees():
-    best = published.dive_similarity().set_index("variant")["rsum"]["smooth-Chamfer, slots"]
-    assert published.dive_alpha().set_index("alpha")["rsum"][16.0] == best
-    assert published.dive_cardinality().set_index("slots")["rsum"][4] == best
-    assert published.dive_iterations().set_index("iterations")["rsum"][4] == best
-    assert published.dive_elements().set_index("kept")["rsum"]["all"] == best
-
-
-def test_what_sgraf_and_scan_print_twice_agrees():
-    graph, nodes = (table.set_index("variant") for table in (published.sgraf_graph(), published.sgraf_nodes()))
-    assert graph.loc["SGR, local nodes", "sum"] == nodes.loc["SGR, local nodes", "sum"]
-    assert graph.loc["SGR", "sum"] == published.sgraf_training("f30k").set_index("variant").loc["SGR", "sum"]
-    width = published.sgraf_width().set_index("m")
-    assert width.loc[256, "i2t R@1"] == graph.loc["SGR", "i2t R@1"] and width["rsum"].idxmax() == 256
-    for corpus in ("f30k", "coco1k"):
-        every = published.retrieval(corpus).set_index("method")
-        for table in (published.sgraf_training(corpus), published.scan_aggregation(corpus)):
-            table = table.set_index("variant")
-            both = list(set(table.index) & set(every.index))
-            columns = [c for c in table if "R@" in c or c == "rsum"]
-            assert len(both) > 1 and (every.loc[both, columns] == table.loc[both, columns]).all(axis=None)
-    ours = published.scan_aggregation().set_index("variant")["rsum"]["SCAN i-t"]
-    assert published.scan_configuration()["rsum"][0] == ours
-
-
-def test_what_vse_2ad_prints_twice_agrees():
-    removals, *others = (getattr(published, f"vse_2ad_{name}")() for name in ("removals", "aggregators", "balance"))
-    recalls = [c for c in removals if "R@" in c]
-    assert removals[recalls].sum(axis=1).tolist() == pytest.approx(removals["rsum"].tolist(), abs=0.31)
-    for table in (removals, *others):
-        line = table.set_index("variant").loc["VSE+2AD", ["t2i R@1", "i2t R@5", "rsum"]]
-        assert line.tolist() == [41.4, 83.0, 426.9]
-        rest = table["rsum"] - table[[c for c in table if c.endswith(("R@1", "R@5"))]].sum(axis=1)
-        assert rest.between(150, 200).all()  # what is left for both R@10
-
-
-def test_what_pcme_prints_twice_agrees():
-    head, spread = (table.set_index("variant") for table in (published.pcme_head(), published.pcme_spread()))
-    unseen, distances = published.pcme_cub().set_index("variant"), published.pcme_distances().set_index("distance")
-    for d in ("i2t", "t2i"):
-        best = distances.loc["match probability", f"{d} R-P"]
-        assert head.loc["PCME", f"{d} R-P"] == unseen.loc["PCME", f"{d} R-P"] == best
-        assert spread.loc["PCME", f"{d} R-P"] == pytest.approx(best, abs=0.051)
-        only = distances.loc["trained on μ only", f"{d} R-P"]
-        assert unseen.loc["PCME, μ only", f"{d} R-P"] == only
-        assert spread.loc["PCME, μ only", f"{d} R-P"] == pytest.approx(only, abs=0.051)
-    means = unseen.loc[[f"PVSE, K={k}, hardest negatives" for k in (1, 2, 4)]]
-    assert ((means["i2t R@1"] + means["t2i R@1"]) / 2).round(1).tolist() == [36.3, 37.6, 41.1]  # the text of App. E.2
-    assert ((means["i2t R-P"] + means["t2i R-P"]) / 2).round(1).tolist() == [21.4, 20.4, 19.2]
-    for table in (published.pcme_cub("seen"), published.pcme_plausible(), published.pcme_head()):
-        assert set(table["variant"]) - {"VSE0", "VSRN", "VSRN + AOQ"} <= known_labels()
-
-
 PRINTED = {  # RSUM as printed beside the recalls
     "f30k": {
         ("VSE++", "ResNet-152", "GRU"): 409.8, ("PVSE", "ResNet-152", "bi-GRU"): 432.6,

@@ -1,8 +1,8 @@
 """The protocol's runs are those of docs/protocol.md, and the script makes each once."""
 
-import re
 import sys
 from dataclasses import replace
+from functools import cache
 from itertools import combinations
 from pathlib import Path
 
@@ -17,21 +17,32 @@ import run_study  # noqa: E402
 
 from xmr_core.methods.registry import method_spec  # noqa: E402
 from xmr_study import jobs, protocol, protocol_results, results  # noqa: E402
-from xmr_study.ambiguity import AMBIGUITIES, AMBIGUOUS, ambiguity, ambiguity_label, chosen_rates  # noqa: E402
+from xmr_study.ambiguity import ambiguity, ambiguity_label, chosen_rates  # noqa: E402
 from xmr_study.claims import CLAIMS  # noqa: E402
 from xmr_study.protocol import Job  # noqa: E402
 from xmr_study.protocol_results import deciding, protocol_curves, protocol_rows  # noqa: E402
 
-PAGE = (ROOT / "docs" / "protocol.md").read_text()
 NONE = pd.DataFrame(columns=list(results.COLUMNS))
 UNSEEN = pd.DataFrame(columns=["run_id", "epoch", "value"])  # no validation curve yet
 
 
 def made(chosen: dict[str, int], part: str = "", rows: pd.DataFrame = NONE, curves: pd.DataFrame = UNSEEN) -> list[Job]:
     """The runs of a part (of all when '') when tuning has chosen these trials."""
+    unseen = rows is NONE and curves is UNSEEN
+    every = _first(frozenset(chosen.items())) if unseen else _every(chosen, rows, curves)
+    return [job for job in every if part in ("", job.part)]
+
+
+def _every(chosen, rows, curves) -> list[Job]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(jobs, "chosen_trials", lambda rows: dict(chosen))
-        return [job for job in jobs.jobs(rows, curves, "photographs") if part in ("", job.part)]
+        return jobs.jobs(rows, curves, "photographs")
+
+
+@cache
+def _first(chosen: frozenset) -> list[Job]:
+    """Before any run has rows: a second to make, and most tests ask for it."""
+    return _every(chosen, NONE, UNSEEN)
 
 
 def tuned(values: dict[str, list[float]], **more) -> pd.DataFrame:
@@ -45,44 +56,9 @@ def tuned(values: dict[str, list[float]], **more) -> pd.DataFrame:
     return table.reindex(columns=list(results.COLUMNS))
 
 
-def test_the_page_has_the_trials_of_the_code():
-    table = re.findall(r"^\| (\d) \| ([\d.]+) \| ([^|]+) \| ([\d.]+) \| ([\d.]+) \|$", PAGE, re.M)
-    assert [int(line[0]) for line in table] == list(range(1, len(protocol.TRIALS) + 1))
-    names = {"InfoNCE": "infonce", "SigLIP": "siglip"}
-    for (_, lr, loss, number, dropout), trial in zip(table, protocol.TRIALS, strict=True):
-        config = protocol.in_common_form("VSE∞", **trial)
-        options = {"objective": "infonce", "temperature": 0.05, "margin": 0.2, "dropout": 0.1} | config.options
-        assert (config.train.lr, options["dropout"]) == (float(lr), float(dropout))
-        assert options["objective"] == names.get(loss, "triplet")
-        assert options["margin" if loss not in names else "temperature"] == float(number)
-
-
-def test_all_methods_share_what_the_protocol_says_they_share():
-    configs = [protocol.in_common_form(label) for label in protocol.labels()]
-    assert len(configs) > 12 and len({str(config.replace(method="vse++", options={}).train) for config in configs}) == 1
-    assert {(c.batch_images, c.captions_per_image, c.options.get("d")) for c in configs} == {(50, 2, 64)}
-    assert all(c.options["text_local"] == "states" for c in configs if c.method in ("pvse", "pcme", "dive"))
-    assert len(made({}, "tuning")) == 7 * len(configs)
-
-
 def test_the_earlier_of_equal_trials_is_chosen_and_only_when_all_are_there():
     rows = tuned({"DivE": [1, 3, 2, 3, 1, 1, 1], "PVSE": [1, 2, 3]})
     assert protocol.chosen_trials(rows) == {"DivE": 2}
-
-
-def test_seeds_alternate_between_the_worlds_that_decide():
-    decided = [job.config for job in made({"DivE": 2}, "comparison")]
-    assert [(c.train.seed, c.data.world_seed) for c in decided] == [(seed, 1 + seed % 2) for seed in range(10)]
-    assert {(c.train.epochs, c.train.lr) for c in decided} == {(72, 1e-3)}, "the trial that was chosen"
-    curve = [job.config for job in made({"DivE": 2}, "budget")]
-    assert sorted((c.train.epochs, c.train.seed, c.data.world_seed) for c in curve) == [
-        (8, 0, 1), (8, 1, 2), (24, 0, 1), (24, 1, 2),
-    ]  # fmt: skip
-    assert len(made({"SAF": 2}, "comparison")) == 5, "what compares pairs is dear"
-
-
-def photographs(chosen: dict[str, int], rows: pd.DataFrame = NONE, curves: pd.DataFrame | None = None) -> list[Job]:
-    return jobs.flickr8k("photographs", chosen, rows, UNSEEN if curves is None else curves)
 
 
 CHOSEN = dict.fromkeys(protocol.labels(), 1)
@@ -125,16 +101,6 @@ def test_labels_of_the_protocol_are_different_runs_at_the_trials_that_were_chose
     assert len(configs) > 90 and not any(a == b for a, b in combinations(configs, 2))
 
 
-def test_ambiguity_has_worlds_of_its_own_and_three_objectives_each():
-    every = ambiguity(NONE, CHOSEN)
-    worlds = {(job.config.data.ambiguity, job.config.data.world_seed) for job in every}
-    assert worlds == set(AMBIGUITIES.items()) and not {w for _, w in worlds} & {0, *protocol.DECIDING}
-    objectives = {name: set() for name in AMBIGUOUS}
-    for job in every:
-        objectives[job.variant].add(job.config.options.get("objective"))
-    assert {len(values) for values in objectives.values()} == {3}
-
-
 def test_ambiguity_tries_two_rates_and_goes_on_with_the_one_that_validates_better():
     key = ("DivE", "hinge", 0.1)
     first = [(job.config.train.seed, job.config.train.lr) for job in ambiguity(NONE, CHOSEN) if key_of(job) == key]
@@ -154,15 +120,6 @@ def test_ambiguity_tries_two_rates_and_goes_on_with_the_one_that_validates_bette
 
 def key_of(job: Job) -> tuple[str, str, float]:
     return job.variant, job.label.split(", ")[1].split(" at ")[0], job.config.data.ambiguity
-
-
-def test_the_hinge_sees_all_negatives_for_a_third_of_any_budget():
-    own = [job.config for job in made({"VSE∞": 7}) if job.part in ("comparison", "budget")]
-    assert {(c.train.epochs, c.options["warmup_epochs"]) for c in own} == {
-        (72, 24), (8, 2), (24, 8),
-    }  # fmt: skip
-    assert {job.config.options["warmup_epochs"] for job in photographs({"VSE∞": 7})} == {20 // 3}
-    assert "warmup_epochs" not in protocol.trial("SCAN i-t, hinge, all negatives", 7)
 
 
 def curve(values: list[float]) -> pd.DataFrame:

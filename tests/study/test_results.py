@@ -68,14 +68,14 @@ def _append(path, table):
 
 def test_two_processes_may_append_at_once(runs, tmp_path):
     table, path = results.rows(runs), tmp_path / "rows.csv"
-    parts = [table[table["seed"] == s] for s in (0, 1, 2)]
+    parts = [table[table["seed"] == s] for s in (0, 1)]
     context = multiprocessing.get_context("spawn")
     workers = [context.Process(target=_append, args=(path, part)) for part in parts]
     for worker in workers:
         worker.start()
     for worker in workers:
         worker.join()
-    assert len(results.read(path)) == len(table)
+    assert len(results.read(path)) == sum(map(len, parts))
 
 
 def test_per_run_agrees_with_the_rows(runs):

@@ -5,7 +5,6 @@ import pytest
 import torch
 from tiny import tiny_config
 
-from xmr_core.base.errors import BadInput
 from xmr_core.data.prepare import prepare
 from xmr_core.evaluation.analysis.elements import node_weights, slot_attention, word_attention
 from xmr_core.methods.registry import build
@@ -94,15 +93,3 @@ def test_the_last_look_of_reasoning_makes_its_score(prepared, steps):
                 assert np.allclose(looks[i, t][whole[0, t]], expected, rtol=1e-4, atol=1e-7)
         read = reasoning.steps[-1]["graph"]((looks[..., None] * before).sum(2)).relu()
         assert torch.allclose(method.similarity._modules["score"](read)[..., 0].sigmoid(), scores, atol=1e-5)
-
-
-def test_who_weighs_words_and_who_does_not(prepared):
-    assert set(_pairs(prepared, "joint")[1]) == {"SAF", "SGR"}
-    split = prepared.splits["test"]
-    inputs = split.images_at(np.arange(2)), split.captions_at(np.arange(2))
-    for name, options, message in (
-        ("scan", {}, "no nodes to weigh"), ("sgraf", {"m": 8, "direction": "i2t"}, "no nodes of words"),
-        ("sgraf", {"m": 8, "reasoner": "mean"}, "all words count alike"),
-    ):  # fmt: skip
-        with pytest.raises(BadInput, match=message):
-            node_weights(method_of(prepared, name, **options), *inputs)

@@ -12,7 +12,6 @@ from torch.testing import assert_close
 from xmr_core.base.errors import BadInput
 from xmr_core.base.types import EmbeddingSet, Features, Tokens
 from xmr_core.encoders.image import LinearRegions, SelfAttentionRegions
-from xmr_core.methods.checkpoint import renamed
 from xmr_core.methods.common import Inputs
 from xmr_core.methods.registry import build
 from xmr_core.similarities import Chan, SumMax, chamfer, chan, max_pairwise, scan, sum_max
@@ -132,16 +131,6 @@ def test_attention_is_one_on_the_best_partner():
         SumMax("both").attention(images, captions)
 
 
-def test_settings_are_what_the_form_reads():
-    assert Chan().settings == {"beta": 0.1} and Chan("vsa", "mean").settings == {"alpha": 0.1}
-    assert not Chan("tha", "max").settings
-    own, images, captions = Chan(divide=True), ragged(2, 3), ragged(3, 3)
-    exact(own.replace(beta=0.5)(images, captions), chan(images, captions, beta=0.5, divide=True))
-    with pytest.raises(BadInput, match="unknown setting of Chan 'alpha'"):
-        own.replace(alpha=0.2)
-    assert Chan("vha", "max").contributions(images[:1], captions[:1]).images is None
-
-
 # ------------------------------------------------------------------------------------------ regions with self-attention
 
 
@@ -191,9 +180,3 @@ def test_maxsim_is_chan_with_mean_pooling():
     captions = Tokens(torch.tensor([[1, 4, 2], [1, 2, 0]]), mask)
     scores = [m.similarity(m.encode_images(images), m.encode_captions(captions)) for m in (one, other)]
     assert_close(*scores)
-
-
-def test_names_of_the_authors_tensors():
-    assert renamed("chan", "img_enc.feedforward.attn.in_proj_weight") == "image_encoder.attention.in_proj_weight"
-    assert renamed("chan", "img_enc.feedforward.ln.bias") == "image_encoder.norm.bias"
-    assert renamed("chan", "txt_enc.fc.weight") is None

@@ -7,7 +7,7 @@ from tiny import tiny_config
 
 from xmr_core.base.errors import BadInput
 from xmr_core.evaluation.analysis.corruption import corrupted_uncertainty
-from xmr_core.evaluation.analysis.representations import distance_table, encode_split, samples_table
+from xmr_core.evaluation.analysis.representations import distance_table, encode_split
 from xmr_core.evaluation.analysis.uncertainty import query_uncertainty, uncertainty
 from xmr_core.similarities.gaussian import DISTANCES
 from xmr_core.training.runs import train_or_load
@@ -46,12 +46,6 @@ def test_every_distance_has_a_row_and_the_trained_one_is_the_run_itself(runs):
     gain = sampling_gain(table.reset_index(), 5).set_index("direction")["value"]
     assert 100 * gain["t2i"] == pytest.approx(trained["t2i R-P"] - table.loc["mean only", "t2i R-P"])
     assert len(run.with_metrics(sampling_gain(table.reset_index(), 5)).metrics) == len(run.metrics) + 2
-
-
-@pytest.mark.parametrize("call", [distance_table, lambda m, p: samples_table(m, p, [1])])
-def test_distances_need_distributions(runs, call):
-    with pytest.raises(BadInput, match="dive makes no distributions"):
-        call(runs["dive"].method(), runs["dive"].prepared())
 
 
 def test_uncertainty_of_what_was_corrupted(runs):

@@ -27,18 +27,6 @@ def test_a_map_has_every_real_element_once_and_comes_out_again():
         element_map(Embedding(torch.ones(20, 3)), captions)
 
 
-def test_elements_that_lie_together_stay_together():
-    centre = torch.eye(2, 6)
-    g = torch.Generator().manual_seed(0)
-    x = centre[None].repeat(20, 1, 1) + 0.01 * torch.randn(20, 2, 6, generator=g)
-    both = EmbeddingSet(x, torch.ones(20, 2, dtype=torch.bool))
-    table = element_map(both, both)
-    xy, element = table[["x", "y"]].to_numpy(), table["element"].to_numpy()
-    apart = np.linalg.norm(xy[:, None] - xy[None], axis=-1)
-    np.fill_diagonal(apart, np.inf)
-    assert (element[apart.argmin(1)] == element).mean() > 0.95
-
-
 def test_the_nearest_partner_of_each_element_by_a_loop():
     images, captions = sets(4, 2, 0), sets(5, 3, 1)
     captions.x[2, 1] = images.x[0, 0]

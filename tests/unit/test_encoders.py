@@ -73,17 +73,6 @@ def test_gru_encoder_is_its_equation_for_every_summary(summary, local):
             assert np.allclose(features.local_feats[row, :length].detach(), states, atol=1e-12)
 
 
-@pytest.mark.parametrize("summary", SUMMARIES)
-def test_a_caption_does_not_see_its_padding_or_its_neighbours(summary):
-    torch.manual_seed(1)
-    encoder = GRUEncoder(11, 4, 6, summary=summary, dropout=0.0).double()
-    tokens = captions()
-    together = encoder(tokens).global_feat
-    for row, length in enumerate(LENGTHS):
-        alone = encoder(Tokens(tokens.ids[row : row + 1, :length], tokens.mask[row : row + 1, :length])).global_feat
-        assert torch.allclose(together[row], alone[0], atol=1e-12)
-
-
 def pictures(dropped: tuple[int, ...]) -> Features:
     generator = torch.Generator().manual_seed(0)
     mask = torch.ones(len(dropped), 9, dtype=torch.bool)

@@ -1,12 +1,5 @@
 """Types, relevance, masked reductions, files: what everything else stands on."""
 
-import errno
-import os
-import platform
-import resource
-import subprocess
-import sys
-import warnings
 from pathlib import Path
 
 import numpy as np
@@ -14,10 +7,8 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from xmr_core.base import files as storage
-from xmr_core.base import fingerprint, machine, paths, tensors
-from xmr_core.base.errors import BadInput, CannotWrite, DamagedFile
-from xmr_core.base.machine import environment, reused_buffers
+from xmr_core.base import machine, tensors
+from xmr_core.base.errors import BadInput
 from xmr_core.base.types import EmbeddingSet, Features, Relevance
 
 
@@ -75,109 +66,6 @@ def test_masked_reductions_see_only_what_is_real(fill):
         soft.square().sum() + tensors.masked_mean(x, mask).sum() + tensors.masked_logsumexp(x[:2], mask[:2]).sum()
     ).backward()
     assert torch.isfinite(x.grad).all() and (x.grad[~mask] == 0).all()
-
-
-def test_sealed_files_notice_damage(tmp_path):
-    path = storage.write_sealed(tmp_path / "f", b"payload" * 100)
-    assert storage.read_sealed(path) == b"payload" * 100
-    raw = path.read_bytes()
-    for damaged in (raw[:-1], raw[: len(raw) // 2], b"", b"other" + raw, raw[:50] + bytes([raw[50] ^ 1]) + raw[51:]):
-        path.write_bytes(damaged)
-        with pytest.raises(DamagedFile, match="is damaged"):
-            storage.read_sealed(path)
-
-
-def test_a_full_disk_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
-    path = storage.write_atomic(tmp_path / "f", "old")
-
-    def full(handle):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(CannotWrite, match="No space left"):
-        storage.write_atomic(path, "new")
-    assert path.read_text() == "old" and os.listdir(tmp_path) == ["f"]
-
-
-@pytest.mark.slow
-def test_a_real_limit_on_file_size_is_one_clear_line(tmp_path):
-    script = (
-        "import resource, signal, sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000));"
-        "from xmr_core.base import files; files.write_atomic(sys.argv[1], b'x' * 5000)"
-    )
-    done = subprocess.run([sys.executable, "-c", script, str(tmp_path / "f")], capture_output=True, text=True)
-    assert done.returncode and "CannotWrite: cannot write" in done.stderr.splitlines()[-1] and not os.listdir(tmp_path)
-
-
-def test_a_file_where_a_folder_should_be(tmp_path):
-    (tmp_path / "file").write_text("")
-    for path in (tmp_path / "file" / "x", tmp_path / "file" / "deeper" / "x"):
-        with pytest.raises(CannotWrite, match=r"cannot write"):
-            storage.write_atomic(path, "y")
-    with pytest.raises(CannotWrite):
-        storage.make_folder(tmp_path / "file")
-
-
-def test_a_read_only_folder(tmp_path, monkeypatch):
-    import tempfile
-
-    def refuse(**_):
-        raise OSError(errno.EROFS, "Read-only file system")
-
-    monkeypatch.setattr(tempfile, "mkstemp", refuse)
-    with pytest.raises(CannotWrite, match="Read-only"):
-        storage.write_atomic(tmp_path / "x", "y")
-
-
-def test_names_of_content_do_not_depend_on_order():
-    assert fingerprint.content_hash({"a": 1, "b": [2]}) == fingerprint.content_hash({"b": [2], "a": 1})
-    assert fingerprint.content_hash({"a": 1}) != fingerprint.content_hash({"a": 1.5})
-
-
-def test_home_follows_the_environment(tmp_path, monkeypatch):
-    monkeypatch.setenv("XMR_HOME", str(tmp_path / "new"))
-    assert paths.folder("runs") == (tmp_path / "new" / "runs").resolve() and paths.folder("runs").is_dir()
-
-
-def test_rebuilding_is_said(tmp_path):
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always")
-        storage.warn_rebuilt(tmp_path / "f", DamagedFile("reason"))
-    assert "rebuilt" in str(said[0].message) and "reason" in str(said[0].message)
-
-
-def pages_cleared(times: int = 10, megabytes: int = 100) -> int:
-    """Page faults of making and freeing an array: at least one for each two megabytes, the size of a huge page."""
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-    for _ in range(times):
-        np.empty(megabytes << 20, np.uint8)[::4096] = 1
-    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
-
-
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library")
-def test_reused_buffers_are_not_cleared_again_and_are_given_back():
-    anew = pages_cleared()
-    if anew < 1_000:
-        pytest.skip(f"this kernel counts no page faults ({anew} for a gigabyte of new arrays)")
-    with reused_buffers():
-        pages_cleared(1)
-        assert pages_cleared() < min(anew / 5, 200)
-    assert pages_cleared() > 400, "the setting stays"  # the system may answer with huge pages the second time
-    pages_cleared(1, 16)
-    assert pages_cleared(10, 16) < anew / 50, "smaller arrays are mapped anew too"
-
-
-def test_without_glibc_nothing_is_set(monkeypatch):
-    monkeypatch.setattr(platform, "libc_ver", lambda: ("musl", "1.2"))
-    monkeypatch.setattr("ctypes.CDLL", lambda name: pytest.fail("a C library was opened"))
-    with reused_buffers():
-        pass
-
-
-def test_the_device_of_a_number_names_the_model_of_the_processor(monkeypatch):
-    monkeypatch.setattr(machine, "processor", lambda: "A Processor 7")
-    assert environment("cpu").device == f"cpu (A Processor 7, {os.cpu_count()} cores)"
 
 
 def test_models_of_one_name_are_told_by_their_numbers(monkeypatch):

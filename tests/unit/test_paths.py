@@ -34,16 +34,6 @@ def test_truncated_sealed_file_is_noticed(tmp_path, keep):
     assert str(path) in one_line(error) and f"{keep} bytes" in str(error.value)
 
 
-@pytest.mark.parametrize("at", [0, 12, 13, 44, 45, 144])
-def test_one_flipped_bit_is_noticed_wherever_it_is(tmp_path, at):
-    path = files.write_sealed(tmp_path / "f", bytes(100))
-    raw = bytearray(path.read_bytes())
-    raw[at] ^= 1
-    path.write_bytes(raw)
-    with pytest.raises(DamagedFile):
-        files.read_sealed(path)
-
-
 def test_appended_foreign_and_missing_files_are_noticed(tmp_path):
     path = files.write_sealed(tmp_path / "f", b"payload")
     path.write_bytes(path.read_bytes() + b"\0")
@@ -145,12 +135,6 @@ def test_root_is_the_variable_else_the_checkout(tmp_path, monkeypatch):
     monkeypatch.delenv("XMR_HOME")
     monkeypatch.chdir(tmp_path)
     assert paths.root() == Path(paths.__file__).resolve().parents[2]
-
-
-def test_existing_names_what_was_expected(tmp_path):
-    assert files.existing(tmp_path, "folder") == tmp_path
-    with pytest.raises(BadInput, match="word list not found: .*absent"):
-        files.existing(tmp_path / "absent", "word list")
 
 
 def test_a_record_gives_back_what_was_written_and_notices_every_change(tmp_path):

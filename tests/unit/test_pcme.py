@@ -14,7 +14,7 @@ from torch.testing import assert_close
 from xmr_core.base.errors import BadInput
 from xmr_core.base.types import Features, GaussianEmbedding, Tokens
 from xmr_core.encoders.text import GRUEncoder
-from xmr_core.heads.gaussian import SECOND, SPREADS, GaussianHead, noise_for, uncertainty
+from xmr_core.heads.gaussian import GaussianHead, noise_for
 from xmr_core.losses.gaussian import kl_to_normal, soft_contrastive, uniformity
 from xmr_core.similarities import DISTANCES, MatchLogit
 
@@ -242,31 +242,6 @@ def features_of(lengths=(5, 2, 3), d_local=4, d=6, seed=0) -> Features:
     return Features(draw(len(lengths), max(lengths), d_local), mask, draw(len(lengths), d))
 
 
-@pytest.mark.parametrize("squash", [False, True])
-@pytest.mark.parametrize("spread", SPREADS)
-@pytest.mark.parametrize("second", SECOND)
-def test_an_item_alone_and_among_padded_others_is_the_same(second, spread, squash):
-    torch.manual_seed(0)
-    head = GaussianHead(4, 6, second, samples=3, spread=spread, squash=squash).double().eval()
-    features = features_of()
-    together = head(features)
-    for row, length in enumerate((5, 2, 3)):
-        alone = head(
-            Features(
-                features.local_feats[row : row + 1, :length],
-                features.mask[row : row + 1, :length],
-                features.global_feat[row : row + 1],
-            )
-        )
-        for field in ("mean", "log_std", "samples"):
-            assert_close(getattr(together, field)[row], getattr(alone, field)[0], rtol=1e-10, atol=1e-10)
-    assert_close(together.mean.norm(dim=1), torch.ones(3, dtype=torch.float64))
-    if spread == "isotropic":
-        assert (together.log_std == together.log_std[:, :1]).all()
-    if spread == "none":
-        assert together.samples.shape == (3, 1, 6) and torch.equal(together.samples[:, 0], together.mean)
-
-
 def test_samples_have_the_mean_and_spread_they_claim_and_differ_in_training_only():
     torch.manual_seed(0)
     head, features = GaussianHead(4, 6, samples=20_000).double(), features_of()
@@ -276,12 +251,6 @@ def test_samples_have_the_mean_and_spread_they_claim_and_differ_in_training_only
     assert torch.equal(head(features).samples, head(features).samples)
     assert not torch.equal(head.train()(features).samples, head(features).samples)
     assert not torch.equal(noise_for(drawn.mean, 7, seed=1), noise_for(drawn.mean, 7, seed=0))
-
-
-def test_uncertainty_is_the_geometric_mean_of_sigma():
-    items = gaussians(3, seed=17)
-    wanted = [math.prod(s) ** (1 / len(s)) for s in items.log_std.exp().tolist()]
-    assert uncertainty(items).tolist() == pytest.approx(wanted)
 
 
 @pytest.mark.parametrize("name", cases("pcme", "image_heads"))
@@ -326,21 +295,6 @@ def test_the_authors_caption_head(name):
         close(got.mean[:, None] + got.log_std.exp()[:, None] * case["in.eps"], case["out.embedding"], rtol=CHAIN)
     else:
         close(got.mean, case["out.embedding"], rtol=CHAIN)
-
-
-def test_refusals():
-    for wrong, message in (({"samples": 0}, "samples must be"), ({"second": "x"}, "second"),
-                           ({"spread": "x"}, "spread"),
-                           ({"second": "gru", "d": 5}, "cannot be split")):  # fmt: skip
-        with pytest.raises(BadInput, match=message):
-            GaussianHead(**{"d_local": 4, "d": 6, **wrong})
-    for f in (kl_to_normal, uniformity):
-        with pytest.raises(BadInput, match="form"):
-            f(gaussians(2), gaussians(2), "paper")
-    with pytest.raises(BadInput, match="factor must be"):
-        MatchLogit(factor=0.0)
-    with pytest.raises(BadInput, match="reduction"):
-        soft_contrastive(torch.zeros(2, 2), torch.eye(2, dtype=torch.bool), "total")
 
 
 @pytest.mark.parametrize("shape", [{}, {"spread": "isotropic"}, {"squash": True}, {"second": "pooled"}])

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from xmr_core.base.errors import BadInput
 from xmr_core.evaluation.analysis.uncertainty import score_confidence, selective_recall
 
 
@@ -26,10 +25,3 @@ def test_margin_and_entropy_against_loops():
         p /= p.sum()
         assert made["margin"][q] == pytest.approx(best - second)
         assert made["entropy"][q] == pytest.approx((p * np.log(p)).sum())
-
-
-def test_bad_input_is_refused():
-    with pytest.raises(BadInput, match="one value for each query"):
-        selective_recall([1, 0], [0.5])
-    with pytest.raises(BadInput, match="two items"):
-        score_confidence(np.ones((3, 1)))

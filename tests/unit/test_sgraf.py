@@ -10,9 +10,8 @@ import torch
 from golden import ATOL, RTOL, Case, cases, close_gradient, lengths_mask
 from torch.testing import assert_close
 
-from xmr_core.base.errors import BadInput
 from xmr_core.base.types import Batch, EmbeddingSet, Features
-from xmr_core.heads.tokens import GlobalTokenHead, TokenHead
+from xmr_core.heads.tokens import GlobalTokenHead
 from xmr_core.losses.objective import Objective
 from xmr_core.losses.scores import hinge_triplet
 from xmr_core.methods.method import Method
@@ -185,22 +184,6 @@ def test_every_form_equals_the_loop_over_pairs(reasoner, direction, parts):
     )  # their 1e-8 under each norm
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("reasoner", REASONERS)
-def test_padding_has_no_say_blocks_agree_and_gradients_are_right(reasoner):
-    module, images, captions = made(reasoner), graphs(3, 4, 3), graphs(4, 5, 4)
-    whole = module(images, captions)
-    spoilt = [EmbeddingSet(torch.where(s.mask[..., None], s.x, torch.nan), s.mask) for s in (images, captions)]
-    assert_close(module(*spoilt), whole, rtol=1e-12, atol=1e-12)
-    assert_close(module(images[1:2], captions[2:]), whole[1:2, 2:], rtol=1e-12, atol=1e-12)
-    order = torch.tensor([0, 3, 1, 5, 2, 4])  # row 0 stays the whole
-    assert_close(
-        module(images, EmbeddingSet(captions.x[:, order], captions.mask[:, order])), whole, rtol=1e-12, atol=1e-12
-    )
-    f = lambda x, y: module(EmbeddingSet(x, images.mask), EmbeddingSet(y, captions.mask))  # noqa: E731
-    assert torch.autograd.gradcheck(f, (images.x.requires_grad_(), captions.x.requires_grad_()))
-
-
 @pytest.mark.parametrize("direction", ["t2i", "i2t"])
 def test_a_small_block_budget_changes_neither_scores_nor_gradients(direction, monkeypatch):
     """Of the plain form, which other devices than processors train with."""
@@ -255,21 +238,6 @@ def test_running_statistics_follow_caption_after_caption():
     module(images, captions)
     assert norm.running_mean.item() == pytest.approx(mean) and norm.running_var.item() == pytest.approx(variance)
     assert norm.num_batches_tracked == 4
-
-
-def test_refusals():
-    for wrong, message in (({"reasoner": "gcn"}, "reasoner"), ({"steps": 0}, "steps must be"),
-                           ({"m": 0}, "m must be"),
-                           ({"direction": "up"}, "direction"), ({"parts": "none"}, "parts")):  # fmt: skip
-        with pytest.raises(BadInput, match=message):
-            Sgraf(6, **{"m": 5, **wrong})
-    features = Features(torch.randn(2, 3, 4), torch.ones(2, 3, dtype=torch.bool))
-    with pytest.raises(BadInput, match="exactly 36 regions"):
-        GlobalTokenHead(4, 4, regions=36)(features)
-    empty = Features(features.local_feats, torch.tensor([[True, True, False], [False, False, False]]))
-    for head in (TokenHead(4, 4), GlobalTokenHead(4, 4)):
-        with pytest.raises(BadInput, match="item 1 has no valid element"):
-            head(empty)
 
 
 def test_joint_scores_are_the_mean_of_both_reasoners_on_shared_nodes():

@@ -220,32 +220,6 @@ def test_sets_of_one_agree_with_the_vector_form(name):
     assert_close(SETWISE[name](images, captions).detach(), wanted)
 
 
-def test_cosine_refuses_larger_sets():
-    with pytest.raises(BadInput, match="sets of 2"):
-        cosine(ragged(3, 2), ragged(3, 1))
-
-
-@pytest.mark.parametrize("alpha", [0, -1, math.nan, math.inf])
-def test_alpha_must_be_positive_and_finite(alpha):
-    with pytest.raises(BadInput, match="alpha must be"):
-        smooth_chamfer(ragged(2, 2), ragged(2, 2), alpha=alpha)
-
-
-def test_match_probability_refuses_another_reduction():
-    with pytest.raises(BadInput, match="'max'"):
-        MatchProbability(reduction="max")
-
-
-@pytest.mark.parametrize("reduction", ["mean", "sum"])
-def test_match_probability_equals_the_loop(reduction):
-    images, captions = ragged(3, 3, seed=18), ragged(4, 2, seed=19)
-    loop = partial(reference.mp, a=3.0, b=-0.5, reduction=reduction)
-    wanted = reference.scores(rows_of(images), rows_of(captions), loop)
-    assert_close(
-        MatchProbability(3.0, -0.5, reduction=reduction).double()(images, captions).detach(), torch.tensor(wanted)
-    )
-
-
 @pytest.mark.parametrize("alpha", [0.5, 16.0, 64.0, 300.0])
 def test_smooth_chamfer_equals_the_loop_at_every_alpha(alpha):
     images, captions = ragged(5, 3, seed=24), ragged(6, 4, seed=25)
