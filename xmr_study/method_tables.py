@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from xmr_core.methods.registry import COMMON_SETTINGS, papers
+from xmr_core.methods.registry import COMMON_SETTINGS, Options, papers
 
 
 def methods_table() -> str:
@@ -21,11 +21,15 @@ def options_table() -> str:
     """
     rows = []
     for s in papers().values():
-        matched, published = s.options.defaults("matched"), s.published_options
+        matched, published = _defaults(s.options, "matched"), s.published_options
         if "published" in s.forms:
-            published = {n: v for n, v in s.options.defaults("published").items() if n not in matched} | published
+            published = {n: v for n, v in _defaults(s.options, "published").items() if n not in matched} | published
         rows.append((f"`{s.id}`", _settings(matched), _settings(published) or "–"))
     return _table(("method", "options of the matched form", "published form"), rows)
+
+
+def _defaults(options: type[Options], form: str) -> dict[str, object]:
+    return {name: getattr(options, name) for name in options.names(form)}
 
 
 def published_table() -> str:

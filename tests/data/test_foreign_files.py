@@ -28,7 +28,7 @@ def test_a_model_is_not_written_over_files_of_someone_else(tmp_path, name):
     (place / name).parent.mkdir(parents=True)
     (place / name).write_text(json.dumps({"model_type": "bert"}))
     before = contents(place)
-    with pytest.raises(BadInput, match="belongs to no model"):
+    with pytest.raises(BadInput, match="of no model"):
         example_model().save_pretrained(place)
     assert contents(place) == before
 
@@ -65,7 +65,7 @@ def test_an_index_is_not_written_over_files_of_someone_else(tmp_path, shared_hom
         place = tmp_path / name.replace("/", "-")
         (place / name).parent.mkdir(parents=True)
         (place / name).write_text('"mine"')
-        with pytest.raises(BadInput, match=f"holds {name.split('/')[0]}, which belongs to no index"):
+        with pytest.raises(BadInput, match=f"holds {name.split('/')[0]}, of no index"):
             index_split(run, place)
         assert main(["index", run.id, str(place)]) == 2 and "Choose another folder" in capsys.readouterr().err
         assert contents(place) == {name: b'"mine"'}

@@ -22,12 +22,14 @@ from xmr_core.methods.checkpoint import load_method, load_official, read_officia
 from xmr_core.methods.common import Inputs
 from xmr_core.methods.registry import build, papers
 
-LISTED = {  # one of each architecture; those of another corpus differ in the number of words alone
-    "vsepp_precomp_vgg": "vse++", "vsepp_resnet152": "vse++", "pvse_coco_K1": "pvse", "pvse_coco_K2": "pvse",
-    "pcme_coco": "pcme", "pcme_cub": "pcme", "scan_f30k": "scan", "sgraf_SGR_f30k": "sgraf", "sgraf_SAF_f30k": "sgraf",
-    "vse_infty_region_bigru_f30k": "vse-infty", "vse_infty_grid_bigru_coco": "vse-infty",
-    "vse_infty_region_bert": "vse-infty", "vse_2ad_region_bigru_f30k": "vse+2ad", "vse_2ad_region_bert": "vse+2ad",
-    "dive_f30k_butd_bigru": "dive", "dive_f30k_butd_pienet_ablation": "dive",
+LISTED = {
+    "vsepp_precomp_vgg": "vse++", "pvse_coco_K1": "pvse", "pvse_coco_K2": "pvse", "pcme_coco": "pcme",
+    "pcme_cub": "pcme", "scan_f30k": "scan", "scan_coco": "scan", "sgraf_SGR_f30k": "sgraf", "sgraf_SAF_f30k": "sgraf",
+    "vse_infty_region_bigru_f30k": "vse-infty", "vse_2ad_region_bigru_f30k": "vse+2ad", "dive_f30k_butd_bigru": "dive",
+    "dive_f30k_butd_pienet_ablation": "dive", "vsepp_resnet152": "vse++", "sgraf_SGR_coco": "sgraf",
+    "sgraf_SAF_coco": "sgraf", "vse_infty_region_bigru_coco": "vse-infty", "vse_infty_region_bert": "vse-infty",
+    "vse_infty_grid_bigru_coco": "vse-infty", "vse_2ad_region_bigru_coco": "vse+2ad",
+    "vse_2ad_region_bert": "vse+2ad", "dive_coco_butd_bigru": "dive",
 }  # fmt: skip
 # CNNs, whose features are our input, and all but two layers of BERT: as many names, a tenth of the numbers
 BIG = re.compile(r"cnn\.(?!.*bn1\.bias)|backbone\.(?!.*bn1\.bias)|encoder\.layer\.([2-9]|1\d)\.")

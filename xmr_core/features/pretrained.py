@@ -118,11 +118,11 @@ def library() -> ModuleType:
     transformers imports any torchvision that is installed, and fails where that does not fit torch. Nothing in this
     package needs it, so it is hidden during the import.
     """
-    given = sys.modules.setdefault("torchvision", None)  # None: 'not installed'; transformers looks once, on import
+    present = sys.modules.setdefault("torchvision", None)  # None: 'not installed'; transformers looks once, on import
     try:
         import transformers
     finally:
-        if given is None:
+        if present is None:
             del sys.modules["torchvision"]
     return transformers
 
@@ -622,8 +622,8 @@ def describe_text(source: Source) -> str:
     A model that reads from left to right (CLIP's text tower, GPT) is summarised by its last piece, the only one that
     has seen the whole caption. Others name no summary.
     """
-    kind, told = type(tower_config(find_pretrained(source), "text")), {"architecture": architecture(source, "text")}
+    kind, facts = type(tower_config(find_pretrained(source), "text")), {"architecture": architecture(source, "text")}
     decodes = kind in library().MODEL_FOR_CAUSAL_LM_MAPPING and kind not in library().MODEL_FOR_MASKED_LM_MAPPING
     if kind.model_type == "clip_text_model" or (decodes and kind.model_type != "bert-generation"):
-        told["summary"] = "last"
-    return json.dumps(told, sort_keys=True)
+        facts["summary"] = "last"
+    return json.dumps(facts, sort_keys=True)

@@ -117,8 +117,8 @@ class Vocabulary:
         for n, text in enumerate(texts):
             if not (words := split(text)):
                 raise BadInput(f"caption {n} is empty: {text!r} holds no word. Drop it or give it text.")
-            known = [word if word in self.numbers else (nearest or {}).get(word, UNKNOWN) for word in words]
-            rows.append([1, *(self.numbers.get(word, 3) for word in known), 2])
+            read = [word if word in self.numbers else (nearest or {}).get(word, UNKNOWN) for word in words]
+            rows.append([1, *(self.numbers.get(word, 3) for word in read), 2])
         lengths = np.array([len(row) for row in rows], np.int64)
         mask = np.arange(lengths.max(initial=0))[None, :] < lengths[:, None]
         ids = np.zeros(mask.shape, np.int64)

@@ -273,9 +273,9 @@ def method_spec(name: str) -> MethodSpec:
     >>> method_spec("pcme").citation
     'Chun et al., CVPR 2021'
     """
-    if name in MODULES:  # without importing the others
+    if (name := str(name)) in MODULES:  # without importing the others
         return _own(name)
-    if ":" in str(name):
+    if ":" in name:
         return _from_address(name)
     if (spec := methods().get(name)) is None:
         raise BadInput(f"{unknown('method', name, methods())} One of your own is named 'module:SPEC', or registered.")

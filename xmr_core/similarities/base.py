@@ -80,27 +80,16 @@ class Similarity(nn.Module):
     compares: str = "sets"
     ranges: ClassVar[Mapping[str, Range]] = {}
 
-    def __init__(self, *values, **options):
+    def __init__(self, **options):
         super().__init__()
-        self.options = options
         if (plain := type(self).function) is not None:
-            signature = _options_of(plain)
-            signature.bind(*values, **options)  # TypeError for an option that it does not have
-            defaults = {n: p.default for n, p in signature.parameters.items() if p.default is not p.empty}
-            chosen = {**defaults, **dict(zip(signature.parameters, values, strict=False)), **options}
-            self.check(**chosen)
-            kinds = plain.__annotations__
-            self.options = {n: float(v) if kinds.get(n) is float and v is not None else v for n, v in chosen.items()}
-
-    def check(self, **options) -> None:
-        """Raises: BadInput for values of options that the plain function refuses."""
+            inspect.signature(plain).bind(None, None, **options)  # TypeError for an option that it does not have
+        self.options = options
 
     def __init_subclass__(cls, **arguments):
         super().__init_subclass__(**arguments)
         if isinstance(plain := cls.__dict__.get("function"), staticmethod):
             TYPES.setdefault(plain.__func__, cls)  # a second class for the same function does not take its place
-            if cls.__init__ is Similarity.__init__:
-                cls.__signature__ = _options_of(plain)
 
     def forward(self, images: Comparable, captions: Comparable, **masks) -> Float[Tensor, "i t"]:
         """The plain form, differentiable: what the equations say, and what training uses."""
@@ -170,13 +159,6 @@ class Similarity(nn.Module):
     def _parts(self, x: Float[Tensor, "k d"], y: Float[Tensor, "l d"]) -> tuple[Tensor, Tensor] | None:
         """What each real element of an image and of a caption adds to the score; None where there is no such sum."""
         return None
-
-
-def _options_of(plain: Callable) -> inspect.Signature:
-    """The arguments of a plain function after its two representations, without masks."""
-    signature = inspect.signature(plain)
-    options = [p for p in list(signature.parameters.values())[2:] if p.name not in MASKS]
-    return signature.replace(parameters=options, return_annotation=inspect.Signature.empty)
 
 
 def roles(images: EmbeddingSet, captions: EmbeddingSet, direction: str) -> tuple[EmbeddingSet, EmbeddingSet]:

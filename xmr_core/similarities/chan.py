@@ -86,20 +86,15 @@ class Chan(Similarity):
     function = staticmethod(chan)
     compares = "tokens"
 
-    check = staticmethod(_check)
-
-    @property
-    def direction(self) -> str:
-        return CODINGS[self.options["coding"]]
-
-    @property
-    def ranges(self) -> dict[str, Range]:
-        is_read = {"alpha": self.options["coding"] == "vsa", "beta": self.options["pooling"] in ("lse", "softmax")}
-        return {name: RANGES[name] for name in RANGES if is_read[name]}
-
-    @property
-    def block_scale(self) -> int:  # the scores of 'vsa' without gradients cut blocks as those of Scan do
-        return 8 if self.options["coding"] == "vsa" else 1
+    def __init__(
+        self, coding: str = "vha", pooling: str = "lse", alpha: float = 0.1, beta: float = 0.1, divide: bool = False
+    ):
+        _check(coding, pooling, alpha, beta, divide)
+        super().__init__(coding=coding, pooling=pooling, alpha=float(alpha), beta=float(beta), divide=divide)
+        self.direction = CODINGS[coding]
+        is_read = {"alpha": coding == "vsa", "beta": pooling in ("lse", "softmax")}
+        self.ranges = {name: RANGES[name] for name in RANGES if is_read[name]}
+        self.block_scale = 8 if coding == "vsa" else 1  # its scores without gradients cut blocks as those of Scan do
 
     def attention(self, images: Comparable, captions: Comparable) -> Float[Tensor, "i t q c"]:
         if self.options["coding"] == "vsa":

@@ -91,15 +91,11 @@ class SumMax(Similarity):
     function = staticmethod(sum_max)
     compares = "tokens"
 
-    check = staticmethod(_check)
-
-    @property
-    def direction(self) -> str | None:
-        return None if self.symmetric else self.options["direction"]
-
-    @property
-    def symmetric(self) -> bool:
-        return self.options["direction"] == "both"
+    def __init__(self, direction: str = "t2i", aggregate: str = "sum"):
+        _check(direction, aggregate)
+        super().__init__(direction=direction, aggregate=aggregate)
+        self.symmetric = direction == "both"
+        self.direction = None if self.symmetric else direction
 
     def attention(self, images: Comparable, captions: Comparable) -> Float[Tensor, "i t q c"]:
         if self.direction is None:

@@ -107,9 +107,20 @@ class Scan(Similarity):
     function = staticmethod(scan)
     block_scale, compares = 8, "tokens"  # larger blocks seldom leave a rest
     ranges = {"sharpness": Range(1.0, 64.0, "λ₁"), "lse_scale": Range(1.0, 64.0, "λ₂")}
-    direction = property(lambda self: self.options["direction"])
 
-    check = staticmethod(_check)
+    def __init__(
+        self,
+        direction: str = "t2i",
+        sharpness: float = 9.0,
+        aggregate: str = "lse",
+        lse_scale: float = 6.0,
+        normalise: str = "clipped_l2norm",
+        leak: float = 0.1,
+    ):
+        _check(direction, sharpness, normalise, leak, aggregate, lse_scale)
+        attention = {"direction": direction, "sharpness": sharpness, "normalise": normalise, "leak": leak}
+        super().__init__(**attention, aggregate=aggregate, lse_scale=lse_scale)
+        self.direction = direction
 
     def attention(self, images: Comparable, captions: Comparable) -> Float[Tensor, "i t q c"]:
         of_attention = {n: v for n, v in self.options.items() if n not in ("aggregate", "lse_scale")}

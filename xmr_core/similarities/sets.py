@@ -227,7 +227,9 @@ class SmoothChamfer(Similarity):
     symmetric = True
     ranges = {"alpha": Range(1.0, 128.0, "α")}
 
-    check = staticmethod(_check_alpha)
+    def __init__(self, alpha: float = 16.0):
+        _check_alpha(alpha)
+        super().__init__(alpha=float(alpha))
 
     def _fast_scores(self, images, captions):
         images, captions = as_sets(images, captions)

@@ -57,8 +57,8 @@ def caption_table(records: Iterable[tuple[int, Mapping]], source: str, faults: F
     for number, record in records:
         columns |= dict.fromkeys(map(str, record))
         values = {str(name).strip().lower(): record[name] for name in reversed(record)}
-        found = {column: [values[n] for n in names if n in values] for column, names in COLUMNS.items()}
-        image, texts, split, ids = (own[0] if own else None for own in found.values())
+        fields = {column: [values[n] for n in names if n in values] for column, names in COLUMNS.items()}
+        image, texts, split, ids = (own[0] if own else None for own in fields.values())
         image = str(image) if isinstance(image, Path) else image
         texts = _texts(texts) if isinstance(texts, str) else _listed(texts)
         if not (isinstance(image, str) and texts is not None and all(isinstance(t, str) for t in texts)):
@@ -106,10 +106,10 @@ def _table_records(lines: list[str], file: Path, faults: FaultLog) -> Iterator[t
 
     start = next((n for n, line in enumerate(lines) if line.strip()), len(lines))
     headers = {delimiter: _fields(lines[start : start + 1], delimiter)[0] for delimiter in ",;\t"}
-    known = {d: is_named("image", names) + is_named("text", names) for d, names in headers.items()}
-    delimiter = max(headers, key=lambda d: (known[d], len(headers[d])))
+    named = {d: is_named("image", names) + is_named("text", names) for d, names in headers.items()}
+    delimiter = max(headers, key=lambda d: (named[d], len(headers[d])))
     names = headers[delimiter]
-    if file.suffix == ".tsv" and len(names) == 2 and not known[delimiter] and names[0].lower().endswith(SUFFIXES):
+    if file.suffix == ".tsv" and len(names) == 2 and not named[delimiter] and names[0].lower().endswith(SUFFIXES):
         names = ["image", "caption"]
     else:
         start += 1

@@ -207,7 +207,7 @@ def _covered(scenes: Scenes) -> Iterator[tuple[int, tuple[np.ndarray, ...], np.n
         u, v = (np.cos(angle) * u + np.sin(angle) * v) / radius, (np.cos(angle) * v - np.sin(angle) * u) / radius
         cover = np.clip(0.5 - _distance(scenes.shape[rows, slot], u, v) * radius, 0, 1).astype(np.float32)[..., None]
         around = _PATCH.astype(int)
-        below, right = ((at[:, None] + around).clip(0, RESOLUTION - 1) for at in (iy, ix))
+        below, right = ((corner[:, None] + around).clip(0, RESOLUTION - 1) for corner in (iy, ix))
         yield slot, (rows[:, None, None], below[:, :, None], right[:, None, :]), cover
 
 
