@@ -135,8 +135,18 @@ def as_set(items: Comparable, mask: Tensor | np.ndarray | None = None, what: str
 def as_sets(
     images: Comparable, captions: Comparable, image_mask=None, caption_mask=None
 ) -> tuple[EmbeddingSet, EmbeddingSet]:
-    """`as_set` of both modalities."""
-    return as_set(images, image_mask, "image"), as_set(captions, caption_mask, "caption")
+    """`as_set` of both modalities. Raises: BadInput as there, and as require_same_width."""
+    images, captions = as_set(images, image_mask, "image"), as_set(captions, caption_mask, "caption")
+    require_same_width(images.x, captions.x)
+    return images, captions
+
+
+def require_same_width(x: Tensor, y: Tensor) -> None:
+    """Raise BadInput unless both modalities have one width (last axis), and both or none of them double precision."""
+    if x.shape[-1] != y.shape[-1]:
+        raise BadInput(f"vectors of width {x.shape[-1]} cannot be compared with vectors of width {y.shape[-1]}.")
+    if (x.dtype == torch.float64) != (y.dtype == torch.float64):
+        raise BadInput(f"images and captions must have one precision, got {x.dtype} and {y.dtype}; convert one.")
 
 
 def as_vectors(items: Comparable, what: str = "image") -> Embedding:

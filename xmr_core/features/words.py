@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Bool, Float
 
 from xmr_core.base import files, fingerprint, paths
-from xmr_core.base.errors import BadInput, DamagedFile, XmrError, require_choice
+from xmr_core.base.errors import BadInput, DamagedFile, XmrError, unknown
 from xmr_core.base.files import existing_file
 from xmr_core.base.fingerprint import content_hash
 from xmr_core.base.paths import read_regular
@@ -54,7 +54,8 @@ def rule(name: str) -> Callable[[str], list[str]]:
     >>> rule("words")("Two dogs!")
     ['two', 'dogs']
     """
-    require_choice("tokeniser", name, RULES)
+    if name not in RULES:
+        raise unknown("tokeniser", name, RULES)
     return RULES[name]
 
 

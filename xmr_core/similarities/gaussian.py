@@ -10,10 +10,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from xmr_core.base.errors import require_choice, require_number
-from xmr_core.base.tensors import as_gaussians, samples_of
+from xmr_core.base.tensors import as_gaussians, require_same_width, samples_of
 from xmr_core.base.types import EmbeddingSet, GaussianEmbedding
 from xmr_core.similarities.base import Similarity
-from xmr_core.similarities.pairs import element_products, in_image_blocks, same_width
+from xmr_core.similarities.pairs import element_products, in_image_blocks
 from xmr_core.similarities.sets import pair_matrices
 
 _PLAIN_LOGIT = 80.0  # e^−80 is a float32 still
@@ -95,6 +95,7 @@ def sample_distances(
     Raises: BadInput for distributions without samples.
     """
     x, y = samples_of(images, "image"), samples_of(captions, "caption")
+    require_same_width(x, y)
     lengths = [torch.linalg.vector_norm(z, dim=-1).square() for z in (x, y)]  # of a gallery, z.square() would be a copy
     squares = lengths[0][:, :, None, None] + lengths[1][None, None]
     squares = (squares - 2 * element_products(x, y)).clamp(min=0) + eps
@@ -207,20 +208,20 @@ def average_l2(images: GaussianEmbedding, captions: GaussianEmbedding) -> Float[
 def sample_products(images: GaussianEmbedding, captions: GaussianEmbedding) -> Float[Tensor, "i t"]:
     """Σ over the J² pairs of samples of z · z′: the authors' `matmul`, used while training; one matrix product."""
     x, y = samples_of(images, "image"), samples_of(captions, "caption")
-    same_width(x, y)
+    require_same_width(x, y)
     return x.sum(1) @ y.sum(1).T
 
 
 def _squares(x: Float[Tensor, "i d"], y: Float[Tensor, "t d"]) -> Float[Tensor, "i t"]:
     """Σ (x − y)² of all pairs, by one matrix product."""
-    same_width(x, y)
+    require_same_width(x, y)
     with torch.autocast(x.device.type, enabled=False):
         return (x.square().sum(1)[:, None] + y.square().sum(1)[None] - 2 * x @ y.T).clamp(min=0)
 
 
 def _scaled_squares(images: GaussianEmbedding, captions: GaussianEmbedding) -> Float[Tensor, "i t"]:
     """Σ (σ₁² + Δ²)/σ₂² of all pairs = (σ₁² + μ₁²) · σ₂⁻² − 2 μ₁ · (μ₂ σ₂⁻²) + Σ μ₂² σ₂⁻²."""
-    same_width(images.mean, captions.mean)
+    require_same_width(images.mean, captions.mean)
     inverse = (-2 * captions.log_std).exp()
     with torch.autocast(inverse.device.type, enabled=False):
         squares = ((2 * images.log_std).exp() + images.mean.square()) @ inverse.T
@@ -229,7 +230,7 @@ def _scaled_squares(images: GaussianEmbedding, captions: GaussianEmbedding) -> F
 
 def _one_variance(images: GaussianEmbedding, captions: GaussianEmbedding) -> Float[Tensor, "i t"] | None:
     """σ₁² + σ₂² where every item has the same σ in all dimensions, else None."""
-    same_width(images.mean, captions.mean)
+    require_same_width(images.mean, captions.mean)
     if not all(bool((s.log_std == s.log_std[:, :1]).all()) for s in (images, captions)):
         return None
     return (2 * images.log_std[:, :1]).exp() + (2 * captions.log_std[None, :, 0]).exp()
@@ -237,7 +238,7 @@ def _one_variance(images: GaussianEmbedding, captions: GaussianEmbedding) -> Flo
 
 def _pairwise(distance: Callable, images: GaussianEmbedding, captions: GaussianEmbedding) -> Float[Tensor, "i t"]:
     """−distance(μ₁, log σ₁, μ₂, log σ₂) of all pairs, in blocks of images."""
-    same_width(images.mean, captions.mean)
+    require_same_width(images.mean, captions.mean)
 
     def score(x: GaussianEmbedding, y: GaussianEmbedding) -> Tensor:
         return distance(x.mean[:, None], x.log_std[:, None], y.mean[None], y.log_std[None])

@@ -7,21 +7,12 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from xmr_core.base.errors import BadInput
 from xmr_core.base.tensors import masked_softmax, require_element, single
 from xmr_core.base.types import EmbeddingSet, Rows
 
 PLAIN_EXPONENT = 40.0  # e^±40 leaves float32 twenty decades of room on either side, for sums and for their gradients
 _NUMBERS = 1 << 24  # that a block of differences may have: 64 MB in float32
 _TOGETHER = 32  # captions of similar length that are compared at a time
-
-
-def same_width(x: Tensor, y: Tensor) -> None:
-    """Raise BadInput unless both modalities have one width (last axis), and both or none of them double precision."""
-    if x.shape[-1] != y.shape[-1]:
-        raise BadInput(f"vectors of width {x.shape[-1]} cannot be compared with vectors of width {y.shape[-1]}.")
-    if (x.dtype == torch.float64) != (y.dtype == torch.float64):
-        raise BadInput(f"images and captions must have one precision, got {x.dtype} and {y.dtype}; convert one.")
 
 
 def real_rows(s: EmbeddingSet) -> Float[Tensor, "n k d"]:
@@ -45,9 +36,7 @@ def element_products(x: Float[Tensor, "i k d"], y: Float[Tensor, "t l d"]) -> Fl
     """x_ik · y_tl: cosines when the rows are unit vectors. One matrix product.
 
     Never in half precision, not even inside autocast: it tells cosines near 1 apart only by 0.004 (times α, or 1/τ).
-    Raises: BadInput for two widths.
     """
-    same_width(x, y)
     (i, k, d), (t, l, _) = x.shape, y.shape
     with torch.autocast(x.device.type, enabled=False):
         return (x.reshape(i * k, d) @ y.reshape(t * l, d).T).view(i, k, t, l)
@@ -106,7 +95,6 @@ def bucket_by_length(
     """
     if not len(images) or not len(captions):
         x, y = real_rows(images), real_rows(captions)
-        same_width(x, y)
         return x.sum((1, 2))[:, None] + y.sum((1, 2))[None]  # one of the two is empty, and so is their sum
     position = torch.arange(1, captions.mask.shape[1] + 1, device=captions.mask.device)
     longest = (captions.mask * position).amax(1)  # the last real element counts, should there be gaps before it

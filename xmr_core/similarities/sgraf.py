@@ -16,7 +16,7 @@ from xmr_core.base.types import EmbeddingSet
 from xmr_core.similarities.base import DIRECTIONS, Similarity, roles
 from xmr_core.similarities.kernels import sgraf as kernels
 from xmr_core.similarities.kernels.attention import by_blocks
-from xmr_core.similarities.pairs import EPS, attend, bucket_by_length, real_rows, same_width, unit
+from xmr_core.similarities.pairs import EPS, attend, bucket_by_length, real_rows, unit
 from xmr_core.similarities.scan import scan_attention
 
 
@@ -205,7 +205,6 @@ class SimilarityNodes(nn.Module):
         self, images: EmbeddingSet, captions: EmbeddingSet
     ) -> tuple[Float[Tensor, "i t n m"], Bool[Tensor, "..."]]:
         x, y = real_rows(images), real_rows(captions)
-        same_width(x, y)
         mask = (captions if self.direction == "t2i" else images).mask
         mask = {"both": mask, "local": mask[:, 1:], "global": mask[:, :1]}[self.parts]
         mask = mask[None] if self.direction == "t2i" else mask[:, None]
@@ -221,7 +220,6 @@ class SimilarityNodes(nn.Module):
         if self.local is None:
             return read(*self(images, captions))
         x, y = real_rows(images), real_rows(captions)
-        same_width(x, y)
         room, out = int(self.global_linear is not None), None
         sets = roles(_tokens(images), _tokens(captions), self.direction)
         for *rows, nodes in kernels.node_blocks(*sets, self.sharpness, self.local, room):

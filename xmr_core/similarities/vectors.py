@@ -4,9 +4,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from xmr_core.base.tensors import Comparable, as_vectors, single
+from xmr_core.base.tensors import Comparable, as_vectors, require_same_width, single
 from xmr_core.similarities.base import Similarity
-from xmr_core.similarities.pairs import in_image_blocks, same_width
+from xmr_core.similarities.pairs import in_image_blocks
 
 
 def cosine(images: Comparable, captions: Comparable) -> Float[Tensor, "i t"]:
@@ -23,7 +23,7 @@ def cosine(images: Comparable, captions: Comparable) -> Float[Tensor, "i t"]:
             [0.8000]])
     """
     x, y = (single(as_vectors(r, what).x) for r, what in ((images, "image"), (captions, "caption")))
-    same_width(x, y)
+    require_same_width(x, y)
     with torch.autocast(x.device.type, enabled=False):
         return x @ y.T
 
@@ -56,7 +56,7 @@ def order(images: Comparable, captions: Comparable) -> Float[Tensor, "i t"]:
     tensor([[-0., -5.]])
     """
     x, y = as_vectors(images, "image").x, as_vectors(captions, "caption").x
-    same_width(x, y)
+    require_same_width(x, y)
     return -(single(y)[None, :, :] - single(x)[:, None, :]).relu().norm(dim=-1)
 
 

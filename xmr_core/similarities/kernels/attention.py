@@ -15,7 +15,7 @@ from torch.autograd.function import once_differentiable
 
 from xmr_core.base.tensors import masked_softmax
 from xmr_core.base.types import EmbeddingSet
-from xmr_core.similarities.pairs import EPS, PLAIN_EXPONENT, real_rows, same_width
+from xmr_core.similarities.pairs import EPS, PLAIN_EXPONENT, real_rows
 
 # scoring: query and context elements multiplied at a time, 7 MB in float32, three of which fit a large cache
 _COLUMNS, _ROWS = 1536, 1152
@@ -174,7 +174,6 @@ def attention_blocks(
     """The attention of `attend` (which says what the arguments mean) in small blocks, every pair of items once, without
     gradients; and ‖Σ_c weights x_c‖ of each, by wᵀ (X Xᵀ) w, so that no attended vector is formed."""
     x, y = real_rows(contexts), real_rows(queries)
-    same_width(x, y)
     (b, c, _), (a, q, _) = x.shape, y.shape
     gram = torch.bmm(x, x.transpose(1, 2), out=x.new_empty(b, c, c))  # also under autocast
     parts = itertools.product(parts_of(a, max(1, columns // q), _ALIGNED), parts_of(b, max(1, rows // c)))
@@ -248,5 +247,4 @@ def attended_terms(
     stored for the backward pass, two arrays of pairs × contexts × queries; everything else stands for one block at a
     time.
     """
-    same_width(x, y)
     return _AttendedTerms.apply(x, y, attention)
