@@ -83,6 +83,12 @@ def test_the_fingerprint_is_of_content_and_not_of_paths(flickr, tmp_path):
     assert load_flickr8k(flickr).image_fingerprint != before.image_fingerprint
 
 
+def test_an_image_in_two_splits_is_refused(flickr):
+    (flickr / "Flickr8k_text" / "Flickr_8k.testImages.txt").write_text("5.jpg\n0.jpg\n")
+    with pytest.raises(BadInput, match="another split"):
+        load_flickr8k(flickr)
+
+
 @pytest.mark.parametrize("missing", ["Flickr8k_text/Flickr8k.token.txt", "Flicker8k_Dataset/5.jpg"])
 def test_missing_files_are_named(flickr, missing):
     target = flickr / missing

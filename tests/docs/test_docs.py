@@ -3,6 +3,7 @@ tracked stays small.
 """
 
 import importlib
+import pkgutil
 import re
 import subprocess
 import sys
@@ -178,3 +179,11 @@ def internal_names(text: str) -> list[str]:
 def test_no_file_names_a_document_that_users_do_not_have():
     paths = [path for path in tracked() if path != Path(__file__).resolve()]
     assert not {path.relative_to(ROOT).as_posix(): names for path in paths if (names := internal_names(text_of(path)))}
+
+
+def test_where_is_names_what_exists():
+    table = (DOCS / "architecture.md").read_text().split("## Where is …")[1].split("\n## ")[0]
+    names = re.findall(r"\| `([\w.]+)` \|", table)
+    assert len(names) > 10
+    for name in names:
+        pkgutil.resolve_name(name if name.startswith("xmr_study") else f"xmr_core.{name}")

@@ -1,5 +1,7 @@
 """What a user finds: catalogues that complete, names that resolve, and examples on all public functions that run."""
 
+import ast
+import contextlib
 import doctest
 import importlib
 import inspect
@@ -80,3 +82,28 @@ TRAINING = ("training", "models", "retrieval", "runs", "explorer")  # their exam
 def test_examples_run(module, own_home):
     options = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
     assert not doctest.testmod(importlib.import_module(module), optionflags=options).failed
+
+
+STEMS = {"xmr": ["xmr_core"], "study": ["xmr_study"], "xmr_core": ["xmr_core"], "xmr_study": ["xmr_study"]}
+for _module in MODULES:
+    STEMS.setdefault(_module.name.rpartition(".")[2], []).append(_module.name)
+VARIABLES = {"corpus", "image", "images", "inputs", "model", "scores"}  # that docstrings speak of, besides modules of these names
+DOTTED = re.compile(r"(?<![\w./\\-])[a-z_]\w*(?:\.[A-Za-z_]\w*)+")
+
+
+def resolves(name: str) -> bool:
+    first, _, rest = name.partition(".")
+    for module in STEMS[first]:
+        with contextlib.suppress(ImportError, AttributeError):
+            pkgutil.resolve_name(f"{module}.{rest}")
+            return True
+    return Path(name).suffix in (".py", ".json", ".csv", ".jsonl", ".faiss", ".safetensors")
+
+
+@pytest.mark.parametrize("module", EXAMPLES)
+def test_docstrings_name_what_exists(module):
+    nodes = [n for n in ast.walk(ast.parse(inspect.getsource(importlib.import_module(module))))
+             if isinstance(n, ast.Module | ast.ClassDef | ast.FunctionDef)]  # fmt: skip
+    prose = " ".join(re.sub(r"(>>>|\.\.\.) .*", "", ast.get_docstring(node) or "") for node in nodes)
+    named = {name for name in DOTTED.findall(prose) if name.partition(".")[0] in STEMS.keys() - VARIABLES}
+    assert not [name for name in named if not resolves(name)]

@@ -98,3 +98,9 @@ def test_what_cannot_be_is_left_out_of_a_preset():
 def test_whatever_changes_the_numbers_changes_the_name_of_a_run(changes):
     config = base_config(dataset="scenes", device="cpu")
     assert config.replace(**changes).identity({}) != config.identity({})
+
+
+def test_which_of_several_equal_devices_trains_does_not_change_the_name():
+    config = base_config(dataset="scenes", device="cpu")
+    one, two, other = (config.replace(device=name).identity({}) for name in ("cuda:0", "cuda:1", "cpu"))
+    assert one == two != other
