@@ -183,15 +183,12 @@ def word_weights(lines: Sequence[Line], colours: Sequence[int] = ()) -> Figure:
 
     lines: (image, title, words, name of the weights → one number a word). colours: number of the colour of each row in
     the palette. Panels of one kind share their scale.
-    Raises: BadInput for no line, or another number of weights than words.
 
     >>> image = np.zeros((4, 4, 3), np.uint8)
     >>> figure = word_weights([(image, "right", ["a", "ring"], {"SAF": [0.2, 0.8], "SGR": [0.5, 0.6]})])
     >>> [ax.get_title(loc="left") for ax in figure.axes]
     ['', 'right', '']
     """
-    if not lines or any(len(v) != len(words) for _, _, words, kinds in lines for v in kinds.values()):
-        raise BadInput("word_weights needs a line, and a weight for each word.")
     kinds = list(lines[0][3])
     size, ratios = (2.0 + 4.3 * len(kinds), 2.15 * len(lines)), [1.1, *[2.6] * len(kinds)]
     fig, axes = start(*size, columns=len(ratios), rows=len(lines), width_ratios=ratios)
