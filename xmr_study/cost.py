@@ -8,7 +8,7 @@ what is computed once per item too, gives the same for vectors, sets and samples
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -18,7 +18,7 @@ import pandas as pd
 from scipy import stats
 
 from xmr_core.base import files
-from xmr_core.base.errors import BadInput, DamagedFile, unknown
+from xmr_core.base.errors import BadInput, DamagedFile, require_choice
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,6 @@ class Shape:
     d: width of vectors. k, l: elements of the image's and the caption's set. regions, words: tokens of SCAN, SGRAF and
     their kin, with start and end marks among the words. m, steps: width of SGRAF's nodes, and its rounds of reasoning.
     samples: J of PCME.
-    Raises: BadInput for a size below 1.
     """
 
     d: int = 1024
@@ -39,10 +38,6 @@ class Shape:
     m: int = 256
     steps: int = 3
     samples: int = 7
-
-    def __post_init__(self):
-        if min(astuple(self)) < 1:
-            raise BadInput(f"sizes of a shape must be at least 1, got {self}.")
 
 
 def scan(s: Shape, direction: str = "t2i", authors: bool = False) -> int:
@@ -76,15 +71,13 @@ def sgraf(s: Shape, reasoner: str = "sgr", direction: str = "t2i", authors: bool
     last_step = full_step if authors else 2 * m**2 + 2 * n * m
     reading = {"saf": 2 * n * m + 2 * m, "sgr": (s.steps - 1) * full_step + last_step + m, "mean": n * m}
     reading["joint"] = reading["saf"] + reading["sgr"]
-    if reasoner not in reading:
-        raise unknown("reasoner", reasoner, reading)
+    require_choice("reasoner", reasoner, reading)
     return 2 * q * c * s.d + q * s.d + n * m * s.d + n * m + reading[reasoner]
 
 
 def _roles(s: Shape, direction: str) -> tuple[int, int]:
     """(queries, contexts)."""
-    if direction not in ("t2i", "i2t"):
-        raise unknown("direction", direction, ("t2i", "i2t"))
+    require_choice("direction", direction, ("t2i", "i2t"))
     return (s.words, s.regions) if direction == "t2i" else (s.regions, s.words)
 
 
@@ -142,8 +135,7 @@ def count(method: str, shape: Shape) -> int:
     >>> count("smooth-Chamfer", Shape(d=1024, k=4, l=4))
     16384
     """
-    if method not in FORMULAS:
-        raise unknown("method with a formula", method, FORMULAS)
+    require_choice("method with a formula", method, FORMULAS)
     return FORMULAS[method].ours(shape)
 
 
@@ -191,9 +183,7 @@ def study_rows() -> pd.DataFrame:
 
 
 def of_one_machine(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows of the machine, threads and torch of the newest row. Raises: BadInput for no rows."""
-    if not len(rows):
-        raise BadInput("there are no measured costs. Make some: python benchmarks/cost.py.")
+    """The rows of the machine, threads and torch of the newest row."""
     newest = rows.iloc[rows["date_utc"].argmax()]
     return rows[(rows[_PLACE] == newest[_PLACE]).all(axis=1)].reset_index(drop=True)
 
@@ -255,13 +245,10 @@ def speeds(rows: pd.DataFrame) -> pd.DataFrame:
     Columns: method, captions, multiply-adds (of a pair), ns per pair, × cosine counted, × cosine timed, × product
     (scoring divided by the bare product of the same elements), ms a query, queries per second (one at a time), extra
     GiB (of scoring block by block).
-    Raises: BadInput when no gallery size was measured for the cosine.
     """
     largest = rows[rows["varied"] == "captions"]
     largest = largest.loc[largest.groupby(["what", "method"], sort=False)["value"].idxmax()]
     every, one = (largest[largest["what"] == what].set_index("method") for what in ("all pairs", "one query"))
-    if "cosine" not in every.index:
-        raise BadInput("there is no row of the cosine to compare with: python benchmarks/cost.py --method cosine.")
     pair = every["seconds"] / every["images"] / every["captions"]
     columns = {
         "captions": every["captions"],

@@ -28,11 +28,9 @@ def disputed(runs: Mapping[str, TrainedRun], direction: str, n: int) -> list[int
     """Positions in the test split of the first n queries whose first answer is right for some methods and wrong for
     others, by the annotated pairs; where there are fewer, the first queries of all follow.
 
-    runs: label → a run on the same corpus. direction: 'i2t' or 't2i'. Raises: BadInput for another direction or n < 1.
+    runs: label → a run on the same corpus. direction: 'i2t' or 't2i'. Raises: BadInput for another direction.
     """
     require_choice("direction", direction, ("i2t", "t2i"))
-    if n < 1:
-        raise BadInput(f"the number of queries must be at least 1, got {n}.")
     first = {}
     for label, run in runs.items():
         own = run.per_query[(run.per_query["relevance"] == "annotated") & (run.per_query["direction"] == direction)]

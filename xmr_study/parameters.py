@@ -167,10 +167,7 @@ def declared_parameters(path: Path | str) -> dict[str, Parameter]:
         raise BadInput(f"{path} is not a notebook. Give an .ipynb file.") from None
     if len(tagged) != 1:
         raise BadInput(f"{path} has {len(tagged)} cells tagged 'parameters'; a notebook of this study has exactly one.")
-    try:
-        return parse_parameters(tagged[0])
-    except BadInput as e:
-        raise BadInput(f"{path}: {e}") from None
+    return parse_parameters(tagged[0])
 
 
 def checked_value(parameter: Parameter, value: object) -> object:
@@ -201,8 +198,7 @@ def checked_values(declared: Mapping[str, Parameter], given: Mapping[str, object
     values, faults = {}, []
     for name, value in given.items():
         try:
-            if name not in declared:
-                raise unknown("parameter", name, declared)
+            require_choice("parameter", name, declared)
             values[name] = checked_value(declared[name], value)
         except BadInput as e:
             faults.append(str(e))
@@ -213,10 +209,10 @@ def checked_values(declared: Mapping[str, Parameter], given: Mapping[str, object
 
 def _type_of(parameter: Parameter) -> tuple[type, str]:
     """(type, type of the elements or '') of an annotation. Raises: BadInput for one that cannot be checked."""
-    name = parameter.name
-    if hasattr(dict, name):
-        raise BadInput(f"a parameter cannot be called {name}: p.{name} is a method of every dict.")
     match = re.fullmatch(r"(int|float|str|bool|list)|list\[(int|float|str|bool)\]", parameter.type)
-    if not match:
-        raise BadInput(f"parameter {name} is declared as {parameter.type}; use {', '.join(_TYPES)} or list[one].")
+    if not match or hasattr(dict, parameter.name):
+        raise BadInput(
+            f"parameter {parameter.name}: {parameter.type} is not possible; use {', '.join(_TYPES)} or list[one], no "
+            "name that every dict has."
+        )
     return _TYPES[match[1] or "list"], match[2] or ""

@@ -88,7 +88,7 @@ def nearest_by_objects(corpus: Corpus, image: str | int, each: int = 2, split: s
     """Images whose kinds of objects differ from those of one image in exactly 0, 1 and 2: columns ζ, image_id, objects;
     the image itself comes first, without a ζ (−1). At most `each` for every ζ, in file order.
 
-    Raises: BadInput for an image that is not in the split or shows no object; as shown_objects.
+    Raises: as shown_objects; KeyError for an image that is not in the split.
     Source: Chun et al., CVPR 2021 (PCME), Figure C.2.
 
     >>> from xmr_core.data.scenes import load_scenes
@@ -97,8 +97,6 @@ def nearest_by_objects(corpus: Corpus, image: str | int, each: int = 2, split: s
     [-1, 0, 1, 2]
     """
     shown = shown_objects(corpus, split)
-    if image not in shown.index or not shown[image]:
-        raise BadInput(f"image {image!r} of {split} shows no object that {corpus.name} names; give another one.")
     others = shown[(shown.index != image) & (shown.map(len) > 0)]
     differing = others.map(lambda names: len(names ^ shown[image]))
     chosen = [(z, name) for z in ZETAS for name in differing.index[differing == z][:each]]

@@ -82,8 +82,6 @@ def speeds(repeats: int = 5, items: int = 64, features: int = 36, d: int = 256) 
     >>> list(speeds(1, items=2, features=3, d=8).columns)
     ['pooling', 'ms', 'speed']
     """
-    if repeats < 1:
-        raise BadInput(f"repeats must be at least 1, got {repeats}.")
     x = Features(torch.randn(items, features, d), torch.ones(items, features, dtype=torch.bool))
     lines = []
     for label, name in TIMED.items():

@@ -7,7 +7,7 @@ from functools import cache
 
 import pandas as pd
 
-from xmr_core.base.errors import BadInput, unknown
+from xmr_core.base.errors import BadInput, require_choice
 from xmr_core.base.machine import only_shapes
 from xmr_core.methods.common import Inputs
 from xmr_core.methods.registry import MethodSpec, method_spec, registered
@@ -96,8 +96,7 @@ def in_common_form(label: str, **changes) -> RunConfig:
     >>> in_common_form("SCAN i-t, hinge", epochs=72).options["warmup_epochs"]
     24
     """
-    if label not in variants():
-        raise unknown("label", label, variants())
+    require_choice("label", label, variants())
     method, options = variants()[label]
     names = method_spec(method).options.names("matched")
     common = {name: value for name, value in COMMON.items() if name in names}

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from xmr_core.base.errors import BadInput, unknown
+from xmr_core.base.errors import BadInput, require_choice
 from xmr_core.base.types import Features
 from xmr_core.data.corpora import corpus_of
 from xmr_core.evaluation.analysis.uncertainty import uncertainty
@@ -144,20 +144,17 @@ def ensemble_runs(runs: Sequence[TrainedRun], labels: Sequence[str], formula: st
         for label in dict.fromkeys(labels)
     }
     for part in parts:
-        if part not in by_label:
-            raise unknown("part of an ensemble", part, by_label)
-    if len(parts) < 2:
-        raise BadInput(f"an ensemble needs at least two parts joined by ' + ', got {formula!r}.")
+        require_choice("part of an ensemble", part, by_label)
+    if len(parts) < 2 or len(set(parts)) not in (1, len(parts)):
+        raise BadInput(f"an ensemble joins two labels or more by ' + ', all different or all one; got {formula!r}.")
     if len(set(parts)) == 1:
         members, n = by_label[parts[0]], len(parts)
         groups = [members[start : start + n] for start in range(0, len(members) - n + 1, n)]
-    elif len(set(parts)) == len(parts):
+    else:
         of_seed = [{run.setting.seed: run for run in by_label[part]} for part in parts]
         groups = [
             [members[seed] for members in of_seed] for seed in of_seed[0] if all(seed in members for members in of_seed)
         ]
-    else:
-        raise BadInput(f"the parts of {formula!r} must be all different or all the same.")
     if not groups:
         raise BadInput(f"{formula!r} needs more seeds than there are.")
     return [(formula, ensemble_of(group)) for group in groups]
@@ -200,8 +197,7 @@ class Runs:
 
     def runs_of(self, label: str) -> list[TrainedRun]:
         """The runs of a label, by seed. Raises: BadInput for a label that was not run."""
-        if label not in self.labels:
-            raise unknown("label", label, dict.fromkeys(self.labels))
+        require_choice("label", label, dict.fromkeys(self.labels))
         return [run for run, name in zip(self.runs, self.labels, strict=True) if name == label]
 
     def first(self, label: str = "") -> TrainedRun:

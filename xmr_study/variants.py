@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from xmr_core.base.errors import BadInput, unknown
+from xmr_core.base.errors import BadInput, require_choice, unknown
 from xmr_core.methods.registry import method_spec, methods
 from xmr_core.training.runs.config import RunConfig, base_config
 from xmr_study.claims import ABLATIONS, SWEEPS, Variant
@@ -30,13 +30,9 @@ def config_from(parameters, method: str = "dive", **changes) -> RunConfig:
 def seeds(preset: str, first: int = 0, n: int = 0) -> list[int]:
     """The seeds of a study: `first`, first + 1, …; n = 0 takes the preset's number.
 
-    Raises: BadInput for a negative n.
-
     >>> seeds("quick", first=2, n=3)
     [2, 3, 4]
     """
-    if n < 0:
-        raise BadInput(f"n_seeds must be 0 or more (0 = the preset's number), got {n}.")
     return list(range(first, first + (n or SEEDS[preset])))
 
 
@@ -58,8 +54,7 @@ def ablation(method: str, name: str) -> dict[str, Variant]:
     ['PCME', 'PCME, one σ', 'PCME, μ only']
     """
     ablations = ABLATIONS.get(method, {})
-    if name not in ablations:
-        raise unknown(f"ablation of {method}", name, ablations or ["none"])
+    require_choice(f"ablation of {method}", name, ablations)
     return dict(ablations[name])
 
 

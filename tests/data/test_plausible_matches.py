@@ -44,8 +44,6 @@ def test_neighbours_differ_in_exactly_zeta_kinds():
     assert table["ζ"].iloc[0] == -1 and set(table["ζ"]) == {-1, 0, 1, 2}
     for row in table.iloc[1:].itertuples():
         assert len(shown[row.image_id] ^ shown[shown.index[1]]) == row.ζ
-    with pytest.raises(BadInput, match="shows no object"):
-        nearest_by_objects(corpus, "nowhere")
 
 
 def test_a_group_is_mutual_has_different_images_and_is_the_largest_where_there_is_none_of_n():

@@ -61,9 +61,6 @@ def test_random_wrong_answers_are_right_as_often_as_draws_of_them():
     }
     for direction, share in random_share(annotated, exhaustive).items():
         assert share == pytest.approx(100 * by_loop[direction])
-    every = Relevance.from_matrix(np.ones((2, 1), bool), range(2), range(1))
-    with pytest.raises(BadInput, match="an item that is not"):
-        random_share(every, every)
 
 
 def test_the_benchmark_that_orders_as_the_truth_comes_first():
@@ -79,10 +76,6 @@ def test_the_benchmark_that_orders_as_the_truth_comes_first():
     found = agreement_of_benchmarks(table, "truth", ["against", "flat", "half", "same"])
     assert found["benchmark"].tolist() == ["same", "half", "against", "flat"]
     assert found["tau"].tolist()[:3] == pytest.approx([1, 4 / 6, -1]) and np.isnan(found["tau"].iloc[3])
-    with pytest.raises(BadInput, match="no column 'gone'"):
-        agreement_of_benchmarks(table, "truth", ["gone"])
-    with pytest.raises(BadInput, match="at least 3 rows"):
-        agreement_of_benchmarks(table[:2], "truth", ["same"])
 
 
 def test_plausible_matches_of_scenes_by_a_loop(tmp_path, monkeypatch):

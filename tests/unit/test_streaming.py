@@ -314,7 +314,7 @@ def test_what_does_not_fit_is_refused():
     scoring = Scoring(chamfer, sets(4, 2, 1), sets(6, 2, 2))
     with pytest.raises(BadInput, match="does not fit"):
         ranks(scoring, [RankQuery(some_relevance(4, 6, 1), "captions")])
-    with pytest.raises(BadInput, match="query 1 has no relevant item"):
+    with pytest.raises(BadInput, match="without a relevant item"):
         ranks(scoring, [RankQuery(Relevance.from_positions([0], [0], np.arange(4), np.arange(6)), "images")])
     assert (relevant_ranks(np.array([[3.0, 2, 1]]), Relevance.from_positions([0], [1], [0], range(3))).ranks == 2).all()
 

@@ -94,7 +94,7 @@ def test_other_numbers_of_samples_share_their_first_draws_and_have_the_right_spr
     assert ((many.samples.mean(1) - items.mean) / items.log_std.exp()).abs().max() < 0.06
     assert torch.allclose(many.samples.std(1).log(), items.log_std, atol=0.1)
     assert not torch.equal(few.samples, with_samples(items, 2, seed=5).samples)
-    with pytest.raises(BadInput, match="samples must be at least 1"):
+    with pytest.raises(BadInput, match="samples must be"):
         with_samples(items, 0)
 
 

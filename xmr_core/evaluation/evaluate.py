@@ -119,14 +119,12 @@ def evaluate_scores(
     >>> evaluate_scores(np.array([[0.1, 0.9], [0.8, 0.2]]), {"annotated": relevance}).per_query["first_rank"].tolist()
     [2, 2, 2, 2]
     """
-    if not (isinstance(relevances, Mapping) and relevances):
-        raise BadInput(f"relevances must be a mapping such as {{'annotated': Relevance}}, got {relevances!r:.60}.")
     scores = scores if isinstance(scores, Scores) else MatrixScores(score_table(scores))
-    own = next(iter(relevances.values()))
+    own = next(iter(relevances.values()), None) if isinstance(relevances, Mapping) else None
     if not isinstance(own, Relevance) or scores.shape != (len(own.gallery_ids), len(own.query_ids)):
         raise BadInput(
-            f"{scores.shape[0]} × {scores.shape[1]} scores (images × captions) need a Relevance of as many: "
-            "Relevance.from_pairs(pairs, caption_ids, image_ids)."
+            f"{scores.shape[0]} × {scores.shape[1]} scores (images × captions) need a mapping to a Relevance of as "
+            "many: {'annotated': Relevance.from_pairs(pairs, caption_ids, image_ids)}."
         )
     image_of = np.full(len(own), -1)
     image_of[own.counts == 1] = own.indices[own.indptr[:-1][own.counts == 1]]
@@ -293,7 +291,7 @@ def rank_metrics(
     relevant = _relevance(relevance, matrix.shape, query_ids, gallery_ids)
     queries = np.flatnonzero(relevant.counts)
     if not len(queries):
-        raise BadInput(f"none of the {len(relevant):,} queries has a relevant item.")
+        raise BadInput(f"none of the {len(relevant):,} queries has a relevant item; query_ids name the rows of scores.")
     question = RankQuery(relevant.restrict(queries, np.arange(matrix.shape[1])), "images", queries)
     ranked = ranks(MatrixScores(matrix), [question]).ranks[0]
     return {
@@ -341,19 +339,13 @@ def _pairs(relevance: object, shape: tuple[int, int], ids: Sequence) -> tuple[li
         {name: place for place, name in enumerate(range(n) if names is None else names)}
         for names, n in zip(ids, shape, strict=True)
     ]
-    if tuple(map(len, places)) != shape or (named and not mapping):
+    lists = [] if mapping else list(relevance)
+    if tuple(map(len, places)) != shape or (not mapping and (named or len(lists) != shape[0])):
         raise BadInput(
-            "query_ids and gallery_ids name each row and column of the scores once, for a relevance that is a "
-            f"dictionary; got {len(places[0])} and {len(places[1])} different names for {shape[0]} × {shape[1]} scores."
+            f"scores of {shape[0]} × {shape[1]} need a list of relevant items for each row, or a dictionary, for which "
+            "query_ids and gallery_ids name each row and column once."
         )
-    if not mapping:
-        relevance = list(relevance)
-        if len(relevance) != shape[0]:
-            raise BadInput(f"{len(relevance)} lists of relevant items do not fit scores of {shape[0]} × {shape[1]}.")
-        relevance = dict(enumerate(relevance))
-    if named and not relevance.keys() & places[0].keys():
-        example = next(iter(relevance), None)
-        raise BadInput(f"no query of the relevance is a row of the scores (for example {example!r}). Give query_ids.")
+    relevance = relevance if mapping else dict(enumerate(lists))
     out = []
     for query, items in relevance.items():
         for item in _items(items):

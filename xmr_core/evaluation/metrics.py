@@ -30,22 +30,20 @@ def recall_at_k(ranks: RelevantRanks, k: int) -> Float[np.ndarray, " q"]:
     """R@K as image–text retrieval defines it: 1.0 if *any* relevant item is among the first k, else 0.0.
 
     The recall of information retrieval is another number: it divides by the number of relevant items.
-    Raises: BadInput for k < 1. Source: Karpathy & Fei-Fei, CVPR 2015.
+    Source: Karpathy & Fei-Fei, CVPR 2015.
 
     >>> recall_at_k(RelevantRanks(np.array([0, 2, 3]), np.array([1, 4, 7]), n_gallery=9), 5).tolist()
     [1.0, 0.0]
     """
-    _check_k(k)
     return (first_rank(ranks) <= k).astype(float)
 
 
 def precision_at_k(ranks: RelevantRanks, k: int) -> Float[np.ndarray, " q"]:
-    """Share of the first k items that are relevant, in [0, 1]. Raises: BadInput for k < 1. Used for CUB.
+    """Share of the first k items that are relevant, in [0, 1]. Used for CUB.
 
     >>> precision_at_k(RelevantRanks(np.array([0, 2, 3]), np.array([1, 4, 7]), n_gallery=9), 4).tolist()
     [0.5, 0.0]
     """
-    _check_k(k)
     return np.add.reduceat(ranks.ranks <= k, _starts(ranks), dtype=np.int64) / k
 
 
@@ -103,11 +101,6 @@ def _starts(ranks: RelevantRanks) -> Int[np.ndarray, " q"]:
 def _among_first_r(ranks: RelevantRanks) -> Bool[np.ndarray, " r"]:
     counts = np.diff(ranks.indptr)
     return ranks.ranks <= np.repeat(counts, counts)
-
-
-def _check_k(k: int) -> None:
-    if k < 1:
-        raise BadInput(f"k must be at least 1, got {k}.")
 
 
 @dataclass(frozen=True)
@@ -173,14 +166,9 @@ def random_hit(gallery: int, relevant: int, k: int) -> float:
 
         P_K = 1 − C(N − R, K) / C(N, K)
 
-    Raises: BadInput for no item, more relevant items than items, or K below 1.
-
     >>> random_hit(10, 1, 5)
     0.5
     """
-    _check_k(k)
-    if not 0 <= relevant <= gallery or gallery < 1:
-        raise BadInput(f"{relevant} of {gallery} items cannot be relevant.")
     places = np.arange(min(k, gallery))
     return 1.0 - float(np.prod(np.clip((gallery - relevant - places) / (gallery - places), 0, 1)))
 
@@ -197,7 +185,7 @@ def random_rsum(
     P_1 ≤ P_5 ≤ P_10 (a hit among the first is one among the first five), and they count once for each of its queries.
 
     per_query: columns direction, image and n_relevant, one row per query of one kind of relevance; image −1 stands for
-    itself. galleries: direction → number of ranked items. Raises: BadInput for no query; what random_hit raises.
+    itself. galleries: direction → number of ranked items. Raises: BadInput for no query.
 
     >>> table = pd.DataFrame({"direction": "t2i", "image": [0, 0, 1, 1], "n_relevant": 1})
     >>> random_rsum(table, {"t2i": 2})  # one hit among the first of two in half of the rankings, always among five

@@ -478,12 +478,8 @@ class _RankCount:
         halves = zip((question.queries, question.gallery), shape, strict=True)
         self.scores, self.places = scores, [np.arange(n) if chosen is None else chosen for chosen, n in halves]
         own = len(relevance), len(relevance.gallery_ids)
-        if own != tuple(map(len, self.places)):
-            raise BadInput(
-                f"a relevance of {own[0]} queries × {own[1]} items does not fit {tuple(map(len, self.places))}."
-            )
-        if (empty := np.flatnonzero(relevance.counts == 0)).size:
-            raise BadInput(f"query {relevance.query_ids[empty[0]]} has no relevant item; drop such queries.")
+        if own != tuple(map(len, self.places)) or not relevance.counts.all():
+            raise BadInput(f"a relevance of {own[0]} × {own[1]} does not fit, or has a query without a relevant item.")
         self.numbers = [np.full(n, -1) for n in shape]  # of each item that is scored, among the chosen ones
         for numbers, places in zip(self.numbers, self.places, strict=True):
             numbers[places] = np.arange(len(places))

@@ -10,14 +10,12 @@ from xmr_core.base.errors import BadInput
 
 
 def mean_error(values: Float[np.ndarray, " g"]) -> float:
-    """Standard error of the mean of independent values: their standard deviation (n − 1) by √n. Raises: BadInput for
-    fewer than two.
+    """Standard error of the mean of independent values: their standard deviation (n − 1) by √n. NaN for fewer
+    than two.
 
     >>> round(mean_error(np.array([1.0, 0.0, 1.0, 0.0])), 4)
     0.2887
     """
-    if len(values) < 2:
-        raise BadInput(f"an error needs at least two values, got {len(values)}.")
     return float(np.std(values, ddof=1) / np.sqrt(len(values)))
 
 
@@ -33,14 +31,13 @@ def bootstrap_interval(
     RSUM: all parts use the same resampled images. An image that is drawn twice counts all its queries twice.
 
     Args: parts: (value of each query, position of its image); the parts share the images. level: in (0, 1).
-    Raises: BadInput for a level outside (0, 1), no query, values and images of different length, a value that is NaN,
-        or a query without exactly one image (position −1).
+    Raises: BadInput for no query, values and images of different length, a value that is NaN, or a query without
+        exactly one image (position −1).
 
     >>> estimate, low, high = bootstrap_interval([(np.array([1.0, 0.0, 1.0, 1.0]), np.array([0, 0, 1, 2]))])
     >>> estimate, bool(low < estimate < high)
     (0.75, True)
     """
-    _check_level(level)
     _check_parts(parts)
     images, weights = image_draws(np.concatenate([c for _, c in parts]), resamples, seed)
     drawn = np.zeros(resamples)
@@ -111,15 +108,10 @@ def _draws(n: int, resamples: int, seed: int) -> Int[np.ndarray, "r i"]:
 def seed_interval(values: Sequence[float], level: float = 0.95) -> tuple[float, float, float]:
     """(mean, low, high) over seeds: mean ± t·sd/√n with Student's t. For a single seed low and high are NaN.
 
-    Raises: BadInput for no value or a level outside (0, 1).
-
     >>> [round(v, 2) for v in seed_interval([3.0, 5.0, 4.0])]
     [4.0, 1.52, 6.48]
     """
-    _check_level(level)
     x = np.asarray(values, float)
-    if not len(x):
-        raise BadInput("an interval over seeds needs the value of at least one seed.")
     if len(x) == 1:
         return float(x[0]), float("nan"), float("nan")
     from scipy.special import stdtrit  # takes a tenth of the time of torch to import
@@ -166,21 +158,14 @@ def paired_permutation(
 def holm(p_values: Sequence[float]) -> Float[np.ndarray, " m"]:
     """Holm's step-down correction of several p values, in their order, each at most 1.
 
-    Raises: BadInput for p outside [0, 1]. Source: Holm, Scandinavian Journal of Statistics, 1979.
+    Source: Holm, Scandinavian Journal of Statistics, 1979.
 
     >>> holm([0.01, 0.04, 0.03]).round(2).tolist()
     [0.03, 0.06, 0.06]
     """
     p = np.asarray(p_values, float)
-    if not ((p >= 0) & (p <= 1)).all():
-        raise BadInput(f"p values must lie in [0, 1], got {p.tolist()}.")
     order = np.argsort(p)
     stepped = np.maximum.accumulate(p[order] * (len(p) - np.arange(len(p))))
     out = np.empty_like(p)
     out[order] = np.minimum(stepped, 1)
     return out
-
-
-def _check_level(level: float) -> None:
-    if not 0 < level < 1:
-        raise BadInput(f"level must lie strictly between 0 and 1, got {level}.")

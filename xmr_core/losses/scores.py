@@ -34,10 +34,9 @@ def check_scores(
     if not scores.requires_grad and scores.isnan().any():
         raise BadInput("the score of an image and a caption is NaN.")
     if match.dtype != torch.bool:
-        if soft or not match.is_floating_point():
+        if soft or not match.is_floating_point() or not bool(((match >= 0) & (match <= 1)).all()):
+            soft = soft or "Degrees of matching are floats and must lie in [0, 1]."
             raise BadInput(f"match must be Boolean, True where a caption describes an image; got {match.dtype}. {soft}")
-        if not bool(((match >= 0) & (match <= 1)).all()):
-            raise BadInput("degrees of matching must lie in [0, 1]; divide them by their largest value.")
         match = match.to(scores.dtype)
     return scores, match
 

@@ -9,7 +9,7 @@ import ipywidgets as w
 import numpy as np
 import pandas as pd
 
-from xmr_core.base.errors import BadInput, XmrError
+from xmr_core.base.errors import BadInput, XmrError, require_choice
 from xmr_core.features.images import UNREADABLE, decoded
 from xmr_core.models.load import load
 from xmr_core.retrieval.index import MANIFEST, open_index
@@ -158,8 +158,7 @@ class Explorer(Page):
         """The libraries of the methods that a state shows, opened if need be."""
         methods = (state or self.state).methods
         for label in methods:
-            if label not in self.labels:
-                raise BadInput(f"the view shows {label}, which is not one of {', '.join(self.labels)}.")
+            require_choice("method of a view", label, self.labels)
             if label not in self.libraries:
                 self._say(f"busy: opening {label} …", "busy")
                 self.libraries[label] = self._open(label)

@@ -75,11 +75,9 @@ class State:
 
 def answers(state: State, libraries: dict[str, Library], judgments: Judgments | None = None) -> list[Ranking]:
     """The ranking of the state's query by each of its methods, among the items that pass its filter. Raises: BadInput
-    as rank and passing do, or for a method without a library."""
+    as rank and passing do."""
     if state.query is None:
         return []
-    if missing := [label for label in state.methods if label not in libraries]:
-        raise BadInput(f"{missing[0]} has no library. Train it and open its library first.")
     among = passing(libraries[state.methods[0]], state.query, state.filter, judgments)
 
     def ranked(among: np.ndarray | None) -> list[Ranking]:
@@ -192,8 +190,6 @@ def state_from_json(text: str) -> State:
         return State(
             methods, query, tuple(settings), _made(Settings, content["usual"]), _made(Filter, content["filter"])
         )
-    except BadInput:
-        raise
     except Exception as e:  # whatever somebody pasted
         raise BadInput(f"this is no view of the explorer ({type(e).__name__}: {e}). Copy the link again.") from None
 

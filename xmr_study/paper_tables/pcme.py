@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from xmr_core.base.errors import unknown
+from xmr_core.base.errors import require_choice
 
 
 def pcme_distances() -> pd.DataFrame:
@@ -89,8 +89,7 @@ def pcme_cub(classes: str = "unseen") -> pd.DataFrame:
             ("PCME, μ only", 20.65, 42.70, 20.16, 26.94), ("PCME", 20.87, 43.10, 20.37, 26.47),
         ]),
     }  # fmt: skip
-    if classes not in tables:
-        raise unknown("classes of CUB", classes, tables)
+    require_choice("classes of CUB", classes, tables)
     name, rows = tables[classes]
     table = pd.DataFrame(rows, columns=["variant", "i2t R-P", "i2t R@1", "t2i R-P", "t2i R@1"])
     return table.assign(source=f"PCME (Chun et al., CVPR 2021), Table {name}, CUB ({classes} classes)")

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from xmr_core.base.errors import unknown
+from xmr_core.base.errors import require_choice
 
 
 def retrieval(corpus: str = "f30k", every: bool = False) -> pd.DataFrame:
@@ -17,8 +17,7 @@ def retrieval(corpus: str = "f30k", every: bool = False) -> pd.DataFrame:
     >>> len(retrieval("f30k", every=True)) > len(retrieval("f30k"))
     True
     """
-    if corpus not in _RETRIEVAL:
-        raise unknown("corpus of published results", corpus, _RETRIEVAL)
+    require_choice("corpus of published results", corpus, _RETRIEVAL)
     rows = [
         (method, features, "GRU" if method == "VSE++" else "bi-GRU", recalls, source)
         for method, features, recalls, source in _RETRIEVAL[corpus]

@@ -6,7 +6,7 @@ from memory of it, so an error of a digit is possible.
 
 import pandas as pd
 
-from xmr_core.base.errors import unknown
+from xmr_core.base.errors import require_choice
 
 _RECALLS = [f"{d} R@{k}" for d in ("i2t", "t2i") for k in (1, 5, 10)]
 _ENSEMBLE = "SCAN t-i + SCAN i-t"
@@ -36,8 +36,7 @@ def scan_aggregation(corpus: str = "f30k") -> pd.DataFrame:
     >>> float(scan_aggregation().set_index("variant").loc["SCAN i-t", "rsum"])
     452.2
     """
-    if corpus not in _AGGREGATION:
-        raise unknown("corpus of published results", corpus, _AGGREGATION)
+    require_choice("corpus of published results", corpus, _AGGREGATION)
     return _table(_AGGREGATION[corpus], "Table 1, Flickr30K" if corpus == "f30k" else "Table 2, COCO 1K")
 
 

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from xmr_core.base.errors import unknown
+from xmr_core.base.errors import require_choice
 
 _RECALLS = ["i2t R@1", "i2t R@10", "t2i R@1", "t2i R@10"]
 _SOURCE = "SGRAF (Diao et al., AAAI 2021), Table {}"
@@ -54,8 +54,7 @@ def sgraf_training(corpus: str = "f30k") -> pd.DataFrame:
             (76.1, 98.3, 61.8, 95.3), (78.0, 98.2, 61.4, 95.4), (77.8, 98.2, 61.6, 95.2), (79.6, 98.5, 63.2, 96.1)
         ),
     }  # fmt: skip
-    if corpus not in numbers:
-        raise unknown("corpus of published results", corpus, numbers)
+    require_choice("corpus of published results", corpus, numbers)
     rows = [(name, *values) for name, values in zip(names, numbers[corpus], strict=True)]
     return _table(rows, f"5, {'Flickr30K' if corpus == 'f30k' else 'COCO 1K'}")
 

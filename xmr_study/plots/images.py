@@ -43,7 +43,6 @@ def slot_attention(
 
     Cells with more attention are brighter. captions: the caption nearest to each element, shown beside its row. own:
     whether it is one of the image's own captions, marked by a tick or a cross.
-    Raises: BadInput for a number of cells that is not a square.
 
     >>> len(slot_attention(np.zeros((4, 4, 3), np.uint8), np.ones((1, 2, 4)) / 4).axes)
     4
@@ -72,8 +71,6 @@ def word_attention(
     image: UInt8[np.ndarray, "h w 3"], weights: Float[np.ndarray, "q l"], words: Sequence[str], columns: int = 6
 ) -> Figure:
     """Attention of each word to the cells of an image. weights: one row per word; all share one scale.
-
-    Raises: BadInput for a number of cells that is not a square.
 
     >>> [ax.get_title() for ax in word_attention(np.zeros((4, 4, 3), np.uint8), np.ones((1, 4)), ["dog"]).axes]
     ['image', 'dog']
@@ -109,17 +106,11 @@ def dimmed(
     """The image, darker and greyer where the weights of its cells (a square, row by row) are small.
 
     top: the weight that has full brightness. dark: brightness of the grey that a cell without weight fades to.
-    Raises: BadInput for a number of cells that is not a square.
 
     >>> dimmed(np.full((2, 2, 3), 200, np.uint8), np.array([1.0, 0.0, 0.0, 0.0]), 1.0)[:, :, 0].tolist()
     [[200, 89], [89, 89]]
     """
     edge = round(len(weights) ** 0.5)
-    if edge * edge != len(weights):
-        raise BadInput(
-            f"{len(weights)} cells are not a square grid; attention over detected regions needs their boxes, "
-            "which the corpus does not have."
-        )
     height, width = image.shape[:2]
     shares = (weights / max(top, 1e-12)).reshape(edge, edge)
     rows, columns = np.arange(height) * edge // height, np.arange(width) * edge // width
@@ -183,15 +174,12 @@ def word_weights(lines: Sequence[Line], colours: Sequence[int] = ()) -> Figure:
 
     lines: (image, title, words, name of the weights → one number a word). colours: number of the colour of each row in
     the palette. Panels of one kind share their scale.
-    Raises: BadInput for no line, or another number of weights than words.
 
     >>> image = np.zeros((4, 4, 3), np.uint8)
     >>> figure = word_weights([(image, "right", ["a", "ring"], {"SAF": [0.2, 0.8], "SGR": [0.5, 0.6]})])
     >>> [ax.get_title(loc="left") for ax in figure.axes]
     ['', 'right', '']
     """
-    if not lines or any(len(v) != len(words) for _, _, words, kinds in lines for v in kinds.values()):
-        raise BadInput("word_weights needs a line, and a weight for each word.")
     kinds = list(lines[0][3])
     size, ratios = (2.0 + 4.3 * len(kinds), 2.15 * len(lines)), [1.1, *[2.6] * len(kinds)]
     fig, axes = start(*size, columns=len(ratios), rows=len(lines), width_ratios=ratios)

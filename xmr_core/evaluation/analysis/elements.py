@@ -18,7 +18,7 @@ from xmr_core.methods.method import Method
 from xmr_core.similarities.base import Similarity
 from xmr_core.similarities.nested import Truncated, doubled
 
-_USUAL, _LEAST = 30.0, 12  # perplexity in the paper of t-SNE; fewest points that make a map
+_USUAL = 30.0  # perplexity in the paper of t-SNE
 
 
 def element_map(
@@ -31,7 +31,7 @@ def element_map(
     t-SNE distances between groups that lie far apart have no meaning.
 
     perplexity: None or 0 takes 30, or a quarter of the points where these are fewer.
-    Raises: BadInput for fewer than 12 elements, or one vector per item.
+    Raises: BadInput for one vector per item.
     Source: van der Maaten & Hinton, JMLR 2008; DivE, Figure A1.
 
     >>> sets = EmbeddingSet(torch.randn(4, 2, 3, generator=torch.Generator()), torch.ones(4, 2, dtype=torch.bool))
@@ -46,8 +46,6 @@ def element_map(
         parts.append(pd.DataFrame({"modality": modality, "item": item, "element": element}))
     table = pd.concat(parts, ignore_index=True)
     points = np.concatenate([sets.x[sets.mask].float().numpy() for sets in modalities.values()])
-    if len(points) < _LEAST:
-        raise BadInput(f"a map needs at least {_LEAST} elements, got {len(points)}. Take more items.")
     perplexity = perplexity or min(_USUAL, len(points) / 4)
     # On unit vectors the Euclidean distance orders as the cosine does.
     points = points / np.linalg.norm(points, axis=1, keepdims=True).clip(1e-12)
@@ -82,17 +80,11 @@ def keep_elements(sets: EmbeddingSet, numbers: Sequence[int]) -> EmbeddingSet:
     """The elements with these numbers only, in this order; means then run over the remaining ones.
 
     Shapes: "n k d" → "n len(numbers) d"; residual and attention follow.
-    Raises: BadInput for no number, a repeated one, or one outside 0 … k − 1.
 
     >>> sets = EmbeddingSet(torch.zeros(5, 4, 8), torch.ones(5, 4, dtype=torch.bool))
     >>> keep_elements(sets, [2, 0]).x.shape
     torch.Size([5, 2, 8])
     """
-    k = sets.x.shape[1]
-    if not numbers or len(set(numbers)) != len(numbers) or not all(0 <= e < k for e in numbers):
-        raise BadInput(
-            f"elements are numbered 0 to {k - 1}, each at most once and at least one of them; got {list(numbers)}."
-        )
     index = torch.as_tensor(list(numbers), device=sets.x.device)
     fields = {name: getattr(sets, name) for name in ("x", "mask", "residual", "attention")}
     return replace(sets, **{name: None if tensor is None else tensor[:, index] for name, tensor in fields.items()})
@@ -198,8 +190,7 @@ def word_attention(method: Method, images: Features | Pixels, captions: Tokens |
     q counts what the caption encoder read, <start> and <end> included. Only for attention of words over cells (t2i).
     Raises: BadInput for a method without it. Source: SCAN, Figure 4; SGRAF, §3.2.
     """
-    if method.similarity.direction != "t2i":
-        raise BadInput(f"{method.name} has no attention of words over cells; take scan or sgraf with direction='t2i'.")
+    _require_words(method)
     with torch.inference_mode():
         return method.similarity.attention(method.encode_images(images), method.encode_captions(captions))
 
@@ -214,7 +205,11 @@ def node_weights(
     Raises: BadInput for a method without such nodes, or whose nodes are not words with a global node before them.
     Source: Diao et al., AAAI 2021 (SGRAF), eq. 6–9.
     """
-    if method.similarity.direction != "t2i":
-        raise BadInput(f"{method.name} has no nodes of words to weigh; take sgraf with direction='t2i'.")
+    _require_words(method)
     with torch.inference_mode():
         return method.similarity.element_weights(method.encode_images(images), method.encode_captions(captions))
+
+
+def _require_words(method: Method) -> None:
+    if method.similarity.direction != "t2i":
+        raise BadInput(f"{method.name} has no attention of words over cells; take scan or sgraf with direction='t2i'.")

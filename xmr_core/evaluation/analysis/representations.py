@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from xmr_core.base.errors import BadInput
+from xmr_core.base.errors import BadInput, require_choice, require_number
 from xmr_core.base.tensors import masked_mean
 from xmr_core.base.types import EmbeddingSet, GaussianEmbedding, Representation, joined
 from xmr_core.data.batches import Split
@@ -50,12 +50,9 @@ def log_circular_variance(sets: EmbeddingSet, order: str = "mean-then-log") -> F
     >>> log_circular_variance(EmbeddingSet(torch.ones(3, 2, 1), torch.ones(3, 2, dtype=torch.bool))).item() < -27
     True
     """
+    require_choice("order", order, ("mean-then-log", "log-then-mean"))
     variance = circular_variance(sets).double().clamp(min=1e-12)
-    if order == "mean-then-log":
-        return variance.mean().log()
-    if order == "log-then-mean":
-        return variance.log().mean()
-    raise BadInput(f"order must be 'mean-then-log' or 'log-then-mean', got {order!r}.")
+    return variance.mean().log() if order == "mean-then-log" else variance.log().mean()
 
 
 _CHUNK = 256
@@ -143,8 +140,7 @@ def with_samples(items: GaussianEmbedding, samples: int, seed: int = 0) -> Gauss
     >>> with_samples(items, 5).samples.shape
     torch.Size([3, 5, 2])
     """
-    if samples < 1:
-        raise BadInput(f"samples must be at least 1, got {samples}.")
+    require_number("samples", samples, low=1)
     noise = np.random.default_rng(seed).standard_normal((samples, items.mean.shape[1]))
     noise = torch.from_numpy(noise).to(items.mean)
     return replace(items, samples=items.mean[:, None] + items.log_std.exp()[:, None] * noise)

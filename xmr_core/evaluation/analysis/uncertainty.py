@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float, Int
 
-from xmr_core.base.errors import BadInput
+from xmr_core.base.errors import BadInput, require_number
 from xmr_core.base.types import EmbeddingSet, GaussianEmbedding, Relevance, Representation
 from xmr_core.evaluation.analysis.representations import circular_variance
 from xmr_core.evaluation.stats import bootstrap_interval, image_draws
@@ -118,14 +118,11 @@ def selective_recall(right: Sequence[float], confidence: Sequence[float]) -> flo
 
     Equal confidence never helps: among equals the wrong answers come first. Source: the risk–coverage curve of
     selective classification (El-Yaniv and Wiener, JMLR 2010), with R@1 in the place of 1 − risk.
-    Raises: BadInput for no query, or lengths that differ.
 
     >>> selective_recall([1, 1, 0, 0], [0.9, 0.8, 0.2, 0.1]) > selective_recall([1, 1, 0, 0], [0.1, 0.2, 0.8, 0.9])
     True
     """
     r, c = np.asarray(right, float), np.asarray(confidence, float)
-    if not len(r) or r.shape != c.shape:
-        raise BadInput(f"confidence needs one value for each query, got {c.size} for {r.size} queries.")
     ordered = r[np.lexsort((r, -c))]
     return float((ordered.cumsum() / np.arange(1, len(r) + 1)).mean())
 
@@ -135,15 +132,14 @@ def score_confidence(scores: Float[np.ndarray, "q g"], temperature: float = 1.0)
     second; 'entropy', minus the entropy of the softmax of s / (temperature · standard deviation of all scores) over the
     gallery.
 
-    Raises: BadInput for a gallery of one item, scores that are not finite, or a temperature that is not positive.
+    Raises: BadInput for scores that are not finite or a temperature that is not positive.
 
     >>> sure = score_confidence(np.array([[1.0, 0.0, 0.0], [0.6, 0.5, 0.4]]))
     >>> bool(sure["margin"][0] > sure["margin"][1]), bool(sure["entropy"][0] > sure["entropy"][1])
     (True, True)
     """
     s = np.asarray(scores, float)
-    if s.ndim != 2 or s.shape[1] < 2 or not temperature > 0:
-        raise BadInput(f"a margin needs two items and a positive temperature, got {s.shape} and {temperature}.")
+    require_number("temperature", temperature, above=0)
     if not np.isfinite(s).all():
         raise BadInput("confidence needs finite scores; leave out the items that a method cannot score.")
     two = np.partition(s, -2, axis=1)[:, -2:]
