@@ -93,7 +93,7 @@ GAIN_COLUMNS = ["what", "label", "against", "ambiguity", "seeds", "gain", "low",
 def ambiguity_points(rows: pd.DataFrame) -> pd.DataFrame:
     """RSUM by all true answers of every run of the ambiguity part: columns label, objective, ambiguity, rate, seed,
     value (percent), error (for the choice of test images; NaN without one). Of two learning rates it is the chosen one
-    (ambiguity_jobs.chosen_rates); there is none before both have been run. rows: of results.read.
+    (`chosen_rates`); there is none before both have been run. rows: of results.read.
 
     >>> ambiguity_points(pd.DataFrame(columns=["variant", "metric", "relevance", "seed", "value"])).empty
     True
@@ -107,7 +107,7 @@ def ambiguity_points(rows: pd.DataFrame) -> pd.DataFrame:
 
 def ambiguity_gains(points: pd.DataFrame) -> pd.DataFrame:
     """What each choice gains at each ambiguity, paired by seed, with the 95 % interval of a mean that carries seeds and
-    test images (method_results.mean_interval; NaN with one seed, which has that of the images alone and would look
+    test images (protocol_results.mean_interval; NaN with one seed, which has that of the images alone and would look
     surer than two), and the lowest and the highest gain of a seed; GAIN_COLUMNS.
 
     A representation is compared with one vector, both under InfoNCE; the hinge with hardest negatives, and the own loss

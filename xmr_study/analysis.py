@@ -516,8 +516,8 @@ def set_algebra(
 
 
 def set_algebra_rows(table: pd.DataFrame) -> pd.DataFrame:
-    """Rows for Run.with_metrics: 'inclusion_by_erasing', mean of in_erased − erased_in, and 'intersection_by_mixing',
-    mean of in_mixed − in_other (0 where no two images have anything in common), with standard errors.
+    """Rows for Evaluated.with_metrics: 'inclusion_by_erasing', mean of in_erased − erased_in, and
+    'intersection_by_mixing', mean of in_mixed − in_other (0 where no two images have anything in common), with standard errors.
 
     >>> table = pd.DataFrame({"in_erased": [1.0, 0.8], "erased_in": 0.5, "in_mixed": [0.5, np.nan], "in_other": 0.25})
     >>> set_algebra_rows(table)["value"].round(2).tolist()
@@ -536,7 +536,7 @@ def set_algebra_rows(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def sampling_gain(table: pd.DataFrame, n_queries: int) -> pd.DataFrame:
-    """Rows for Run.with_metrics: R-Precision of match probability minus that of the means alone, as a fraction.
+    """Rows for Evaluated.with_metrics: R-Precision of match probability minus that of the means alone, as a fraction.
 
     table: of distance_table. One row per direction.
 
@@ -554,7 +554,7 @@ def uncertainty_rows(per_query: pd.DataFrame, uncertain: pd.DataFrame) -> pd.Dat
     """Spearman's ρ of the queries' uncertainty with their results, one row per relevance, direction and metric.
 
     Metrics: 'spearman_uncertainty_r1' (with R@1, which is 0 or 1), and 'spearman_uncertainty_answers' (with the number
-    of relevant items, where it differs between queries). low, high: 95 %. Rows fit Run.with_metrics.
+    of relevant items, where it differs between queries). low, high: 95 %. Rows fit Evaluated.with_metrics.
     Args: per_query: of an evaluation or a run. uncertain: of query_uncertainty.
     """
     table = per_query.astype({"query": str}).merge(uncertain.astype({"query": str}), on=["direction", "query"])

@@ -189,7 +189,7 @@ def of_one_machine(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 # What measured rows say: how time grows with size, how near each method comes to the bare matrix product, and how
-# the measurements compare with a paper's. rows: of sweeps.read, of one machine.
+# the measurements compare with a paper's. rows: of `read`, of one machine.
 
 
 LEAST_SIZES = 3
@@ -227,7 +227,7 @@ def exponents(rows: pd.DataFrame, what: str = "all pairs") -> pd.DataFrame:
     """How the time of each method grows with each size that was varied.
 
     Columns: method, varied, sizes (how many), exponent, low, high (95 %), counted (the exponent of the multiply–adds
-    over the same sizes; 1 for the gallery). Methods with fewer than 3 sizes are left out. what: which of timing.WHATS.
+    over the same sizes; 1 for the gallery). Methods with fewer than 3 sizes are left out. what: which of WHATS.
     """
     out = []
     for (method, varied), part in rows[rows["what"] == what].groupby(["method", "varied"], sort=False):

@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import xmr_core
-from xmr_core.base import files, fingerprint, paths
 from xmr_core.base import files as storage
+from xmr_core.base import fingerprint, paths
 from xmr_core.base.errors import BadInput, XmrError
 from xmr_study.parameters import Parameter, Parameters, check_values, checked_values
 
@@ -175,10 +175,10 @@ def copy_notebooks(target: Path | str) -> list[Path]:
     target = Path(target).expanduser()
     if target.is_file():
         raise BadInput(f"{target} is a file. Give a folder.")
-    files.make_folder(target)
+    storage.make_folder(target)
     new = [path for path in shipped_notebooks() if not (target / path.name).exists()]
     for path in new:
-        files.write_atomic(target / path.name, path.read_bytes())
+        storage.write_atomic(target / path.name, path.read_bytes())
     return [target / path.name for path in new]
 
 

@@ -172,7 +172,7 @@ def method_results(
     """One line per name that has rows, the best annotated RSUM first; COLUMNS.
 
     rows: of one corpus, of results.read. best epoch: mean over runs, counted from 1. converged, gain (what the last
-    quarter of the epochs added, points): of study.convergence, empty without curves. trial: the one that tuning chose,
+    quarter of the epochs added, points): of `convergence`, empty without curves. trial: the one that tuning chose,
     0 where there was none. rsum low and high are the ends of the interval, lowest and highest those of the seeds. train
     seconds: median over runs. scoring: columns label, ms (1,000 images against 5,000 captions).
 

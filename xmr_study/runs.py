@@ -30,7 +30,7 @@ def recalls_beside_chance(run: TrainedRun, kind: str = "annotated") -> pd.DataFr
 
         random = 100 · mean over queries of P_K(N, R)
 
-    with P_K of chance.random_hit, N items in the gallery and R right ones among them. The six numbers of a column sum
+    with P_K of metrics.random_hit, N items in the gallery and R right ones among them. The six numbers of a column sum
     to an RSUM. kind: of relevance.
     """
     relevance = run.prepared().splits["test"].relevance
@@ -216,7 +216,7 @@ class Runs:
         return seed_means(table, [*chosen, *([] if columns else ["train seconds"])])
 
     def rows(self, more: Mapping[str, Sequence[pd.DataFrame]] | None = None) -> pd.DataFrame:
-        """Rows of results of all runs. more: label → further metrics rows for each of its runs (Run.with_metrics)."""
+        """Rows of results of all runs. more: label → further metrics rows for each of its runs."""
         extra = {label: iter(tables) for label, tables in (more or {}).items()}
         measured = [
             run.with_metrics(next(extra[label])) if label in extra else run
@@ -229,7 +229,7 @@ class Runs:
         return self.chance_interval()[0]
 
     def chance_interval(self) -> tuple[float, float, float]:
-        """(mean, low, high) of that RSUM: 95 % of random rankings lie in between; see evaluation.chance.random_rsum."""
+        """(mean, low, high) of that RSUM: 95 % of random rankings lie in between (`random_rsum`)."""
         return self.runs[0].chance()
 
     def chance_text(self) -> str:

@@ -87,7 +87,8 @@ def test_examples_run(module, own_home):
 STEMS = {"xmr": ["xmr_core"], "study": ["xmr_study"], "xmr_core": ["xmr_core"], "xmr_study": ["xmr_study"]}
 for _module in MODULES:
     STEMS.setdefault(_module.name.rpartition(".")[2], []).append(_module.name)
-VARIABLES = {"corpus", "image", "images", "inputs", "model", "scores"}  # that docstrings speak of, besides modules of these names
+# of which docstrings speak, besides modules of these names
+VARIABLES = {"corpus", "image", "images", "inputs", "model", "scores"}
 DOTTED = re.compile(r"(?<![\w./\\-])[a-z_]\w*(?:\.[A-Za-z_]\w*)+")
 
 

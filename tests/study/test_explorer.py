@@ -16,10 +16,10 @@ from xmr_core.base.errors import BadInput
 from xmr_core.retrieval.library import open_folder, open_library
 from xmr_core.retrieval.ranking import Query, Settings
 from xmr_core.training.runs import train_or_load
-from xmr_study.explorer import cards
-from xmr_study.explorer.cards import words
-from xmr_study.explorer.columns import query_html
+from xmr_study.explorer import markup
+from xmr_study.explorer.cards import query_html
 from xmr_study.explorer.filters import query_key
+from xmr_study.explorer.markup import words
 from xmr_study.explorer.screen import Explorer
 from xmr_study.explorer.state import state_to_link
 
@@ -175,7 +175,7 @@ def test_a_method_that_cannot_be_opened_leaves_everything_as_it_was(libraries):
 
 
 def test_text_is_escaped(explorer, libraries):
-    card = cards.answer(1, 0.5, text="<script>alert(1)</script>", marks=["annotated", "class"])
+    card = markup.answer(1, 0.5, text="<script>alert(1)</script>", marks=["annotated", "class"])
     assert "<script>" not in card and "title='class'" in card
     explorer.text.value = "a red circle"
     ranking = replace(explorer.rankings[0], unknown_words=["<u>"])

@@ -2,8 +2,8 @@
 reductions that may see padding.
 
 In every mask of the package, True is a real element. A padded entry never contributes a value and never receives a
-gradient, whatever it holds. A row of padding alone has no maximum and no mean; `require_element` and, for features,
-`require_elements` refuse it before. What is already of a type of the package passes through as it is, after a check of
+gradient, whatever it holds. A row of padding alone is refused before, by `require_element` or, for features,
+`require_elements`. What is already of a type of the package passes through as it is, after a check of
 its shapes that reads no numbers.
 """
 

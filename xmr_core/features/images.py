@@ -89,8 +89,8 @@ def check_shape(shape: tuple[int, ...], resolution: int) -> None:
 def by_few(network: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
     """network(x), computed on a CPU for a few images at a time and on other devices for all at once.
 
-    On a CPU the activations of a large batch leave the cache; base.buffers says what their memory costs besides. Each
-    image's numbers are the same.
+    On a CPU the activations of a large batch leave the cache; `reused_buffers` says what their memory costs besides.
+    Each image's numbers are the same.
 
     >>> by_few(lambda x: 2 * x, torch.ones(9, 3, 2, 2)).sum().item()
     216.0

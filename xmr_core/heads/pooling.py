@@ -218,6 +218,8 @@ class SelfAttention(PoolingHead):
 
     def __init__(self, d_local: int, d: int, heads: int = 4, normalise: bool = True):
         super().__init__(d_local, d, normalise)
+        if d % heads:
+            raise BadInput(f"width {d} cannot be split between {heads} heads.")
         self.norm, self.attend = nn.LayerNorm(d), nn.MultiheadAttention(d, heads, batch_first=True)
         self.refine = nn.Sequential(nn.LayerNorm(d), nn.Linear(d, 2 * d), nn.GELU(), nn.Linear(2 * d, d))
 

@@ -109,7 +109,7 @@ def read_words(library: Library, query: Query) -> tuple[tuple[str, ...], dict[st
 @dataclass(frozen=True)
 class Settings:
     """How to rank. k: number of answers to show. alpha: α of smooth-Chamfer, 0 for the method's own. distance: a
-    test-time distance of distributions (similarities.distances), '' for the method's own."""
+    test-time distance of distributions (similarities.gaussian.DISTANCES), '' for the method's own."""
 
     k: int = 10
     alpha: float = 0.0

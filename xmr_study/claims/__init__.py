@@ -1,4 +1,4 @@
-"""What the study varies and claims of each method, as data: a file a paper. study.variants and study.claims read it."""
+"""What the study varies and claims of each method, as data: a file a paper. study.variants and study.ledger read it."""
 
 from xmr_study.claims import dive, own, pcme, scan, sgraf, successors, vse_2ad
 from xmr_study.claims.claim import Claim

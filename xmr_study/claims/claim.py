@@ -1,5 +1,4 @@
-"""Claims as data: a sentence of a paper, and which variants a number must put in which order. study.claims decides
-them.
+"""Claims as data: a sentence of a paper, and which variants a number must put in which order.
 """
 
 from dataclasses import dataclass
@@ -51,7 +50,7 @@ class Claim:
     bound says "not worse by more than".
 
     A comparison pairs seeds and is held when its interval lies on the claimed side of the bound, contradicted when it
-    lies on the other; study.claims.ledger says how it is made, and when it is equivalent or undecided.
+    lies on the other; study.ledger.ledger says how it is made, and when it is equivalent or undecided.
     family: claims that are corrected together for being many. '' is the family of the paper that the source names.
     Raises: BadInput for another rule.
 

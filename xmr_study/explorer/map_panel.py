@@ -22,7 +22,7 @@ import traitlets
 from xmr_core.base.errors import require
 from xmr_core.retrieval.library import Library
 from xmr_core.retrieval.ranking import Ranking
-from xmr_study.explorer.columns import close
+from xmr_study.explorer.cards import close
 from xmr_study.explorer.item_map import map_frame
 
 _SCRIPT = """

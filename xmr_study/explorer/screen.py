@@ -15,10 +15,10 @@ from xmr_core.models.load import load
 from xmr_core.retrieval.index import MANIFEST, open_index
 from xmr_core.retrieval.library import Library, open_folder
 from xmr_core.retrieval.ranking import Query
-from xmr_study.explorer import cards
-from xmr_study.explorer.cards import STYLE
-from xmr_study.explorer.columns import Callbacks, Card, Column, close, query_html
+from xmr_study.explorer import markup
+from xmr_study.explorer.cards import Callbacks, Card, Column, close, query_html
 from xmr_study.explorer.map_panel import MapPanel
+from xmr_study.explorer.markup import STYLE
 from xmr_study.explorer.settings import DRAWS, FilterBar, Marks, example_query, in_words, settings_row
 from xmr_study.explorer.sharing import SharePanel, view_of, view_of_page
 from xmr_study.explorer.state import State, answers, ranks_by
@@ -152,7 +152,7 @@ class Explorer(Page):
             self._busy = False
 
     def _say(self, text: str, kind: str = "info") -> None:
-        self.status.value = cards.message(text, kind)
+        self.status.value = markup.message(text, kind)
 
     def _shown_libraries(self, state: State | None = None) -> list[Library]:
         """The libraries of the methods that a state shows, opened if need be."""
@@ -239,7 +239,7 @@ class Explorer(Page):
 
     def _item(self, modality: str, position: int) -> str:
         """HTML of an item to which the pointer points on the map."""
-        return photograph_html(self._shown_libraries()[0], modality, position, cards.THUMBNAIL)
+        return photograph_html(self._shown_libraries()[0], modality, position, markup.THUMBNAIL)
 
     @action
     def ask(self, query: Query) -> None:

@@ -18,7 +18,7 @@ from xmr_core.retrieval.explain import (
 )
 from xmr_core.retrieval.library import Library, elements_of
 from xmr_core.retrieval.ranking import Query, Settings
-from xmr_study.explorer import cards
+from xmr_study.explorer import markup
 from xmr_study.explorer.views import (
     captions_of,
     element_attention,
@@ -37,7 +37,7 @@ def why_html(library: Library, query: Query, position: int, settings: Settings, 
     """HTML that explains the answer at a position, under its photograph. What a method or a corpus cannot say is left
     out."""
     pair = pair_of(library, query, position, settings)
-    parts = [cards.title(f"Why {label} found it"), photograph_html(library, query.target, position, _LARGE)]
+    parts = [markup.title(f"Why {label} found it"), photograph_html(library, query.target, position, _LARGE)]
     of_the_library = (_word_weights, _cells, _element_attention, _word_attention)
     for explain in (_words, *(of_the_library if pair.position is not None else ()), _elements):
         with suppress(XmrError):  # this method does not have it
@@ -49,11 +49,11 @@ def photograph_html(library: Library, modality: str, position: int, edge: int) -
     """HTML of a photograph with its name, split and captions, its longer edge at most `edge` pixels. For a caption, its
     sentence."""
     if modality == "captions":
-        return cards.heading(str(library.texts[position]))
+        return markup.heading(str(library.texts[position]))
     name, split = str(library.image_ids[position]), "" if library.splits is None else str(library.splits[position])
     shown = ""
     if library.pixels is not None:
-        uri = cards.data_uri(photograph(library, position, edge), edge)
+        uri = markup.data_uri(photograph(library, position, edge), edge)
         shown = f"<img src='{uri}' alt='{escape(name)}' class='xmr-large'>"
     lines = "".join(f"<li>{escape(text)}</li>" for text in captions_of(library, position))
     named = f"<div class='xmr-name'>{escape(name)} <span class='xmr-soft'>{escape(split)}</span></div>"
@@ -62,14 +62,14 @@ def photograph_html(library: Library, modality: str, position: int, edge: int) -
 
 def _words(pair: Pair) -> Iterator[str]:
     table = word_contributions(pair)
-    yield cards.heading(f"what each word adds to the score (blue for, orange against): {table.attrs['how']}")
-    yield cards.words(list(table.itertuples(index=False, name=None)))
+    yield markup.heading(f"what each word adds to the score (blue for, orange against): {table.attrs['how']}")
+    yield markup.words(list(table.itertuples(index=False, name=None)))
 
 
 def _word_weights(pair: Pair) -> Iterator[str]:
     for part, table in word_weights(pair.library, pair.text, pair.position).items():
-        yield cards.heading(f"how much {part} lets each word count")
-        yield cards.words(list(table.itertuples(index=False, name=None)))
+        yield markup.heading(f"how much {part} lets each word count")
+        yield markup.words(list(table.itertuples(index=False, name=None)))
 
 
 def _cells(pair: Pair) -> Iterator[str]:
@@ -80,8 +80,8 @@ def _cells(pair: Pair) -> Iterator[str]:
         part = (sign * values).clip(0)
         if part.max() > 0:
             panels.append((dimmed(pixels, part, float(part.max())), text))
-    yield cards.heading(f"what each cell of the image adds to the score: {how}")
-    yield cards.figures(panels)
+    yield markup.heading(f"what each cell of the image adds to the score: {how}")
+    yield markup.figures(panels)
 
 
 def _element_attention(pair: Pair) -> Iterator[str]:
@@ -90,24 +90,24 @@ def _element_attention(pair: Pair) -> Iterator[str]:
     if pair.library.captions is not None:
         nearest = nearest_captions(pair.library, pair.position)["text"]
         names = [f"{name}, nearest to “{text}”" for name, text in zip(names, nearest, strict=True)]
-    yield cards.heading("attention of each element of the image")
+    yield markup.heading("attention of each element of the image")
     yield _attended(pair, attention, names)
 
 
 def _word_attention(pair: Pair) -> Iterator[str]:
     words, attention = word_attention_of(pair.library, pair.text, pair.position)
-    yield cards.heading("attention of each word to the image")
+    yield markup.heading("attention of each word to the image")
     yield _attended(pair, attention, words)
 
 
 def _attended(pair: Pair, attention: Float[np.ndarray, "q l"], names: Sequence[str]) -> str:
     pixels, top = seen_part(pair.library, pair.position), float(attention.max())
-    return cards.figures([(dimmed(pixels, row, top), n) for n, row in zip(names, attention, strict=True)])
+    return markup.figures([(dimmed(pixels, row, top), n) for n, row in zip(names, attention, strict=True)])
 
 
 def _elements(pair: Pair) -> Iterator[str]:
     parts = element_contributions(pair)
     if parts is not None and elements_of(pair.image) > 1:
         names = element_names(pair, parts.products.shape[1])
-        yield cards.heading("cosines of the elements, and what each element adds to the score")
-        yield cards.cosines(parts.products, parts.images, parts.captions, names)
+        yield markup.heading("cosines of the elements, and what each element adds to the score")
+        yield markup.cosines(parts.products, parts.images, parts.captions, names)

@@ -61,7 +61,7 @@ def spread_over_training(table: pd.DataFrame) -> Figure:
 def elements(table: pd.DataFrame) -> Figure:
     """RSUM of one element alone and of all but one, one panel per modality; a line shows that of all elements.
 
-    table: columns side (the modality), kept, relevance, rsum (percent) of analysis.element_subsets. The first relevance
+    table: columns side (the modality), kept, relevance, rsum (percent) of `element_ablation`. The first relevance
     set is shown.
     """
     kind = table["relevance"].iloc[0]

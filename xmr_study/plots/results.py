@@ -88,7 +88,7 @@ def ledger(table: pd.DataFrame) -> Figure:
     All intervals are then equally long: a claim whose point lies right of 1 is held, left of −1 contradicted. A point
     beyond ±12 is drawn there, with an arrow and the words "≥ 12" or "≤ −12", also where all seeds are equal, so that
     the interval has no width.
-    table: of claims.ledger. Lines without an interval (not measured, or one seed) are left out.
+    table: of study.ledger. Lines without an interval (not measured, or one seed) are left out.
 
     >>> row = {"sentence": "A is better.", "corpus": "scenes", "seeds": 3, "effect": 2.0, "low": 1.0, "high": 3.0}
     >>> len(ledger(pd.DataFrame([row | {"verdict": "held", "claimed": "above", "bound": 0.0}])).axes)
@@ -220,7 +220,7 @@ def pareto(table: pd.DataFrame, order: Sequence[str] = ()) -> Figure:
     """Annotated RSUM with its interval against each cost on a logarithmic axis; the steps join the methods that no
     other one beats in both.
 
-    table: of study.method_results; a cost that no line has gets no panel. order: all labels, so that a method looks
+    table: of study.protocol_results; a cost that no line has gets no panel. order: all labels, so that a method looks
     alike in every figure; those of the table by default.
 
     >>> line = {"label": "DivE", "rsum": 9.0, "rsum low": 8.0, "rsum high": 9.5, "train seconds": 3.0}

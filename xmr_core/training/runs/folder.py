@@ -77,7 +77,7 @@ class TrainedRun(Evaluated):
 
     def export(self, path: str | Path) -> Path:
         """Write the method as one safetensors file that needs neither this run nor its corpus; xmr.load and
-        checkpoints.load_method read it. A path that does not end in .safetensors gets that ending; returns the path.
+        checkpoint.load_method read it. A path that does not end in .safetensors gets that ending; returns the path.
         """
         path, prepared, config = Path(path), self.prepared(), self.config
         path = path if path.suffix == ".safetensors" else path.with_name(f"{path.name}.safetensors")
