@@ -517,7 +517,8 @@ def set_algebra(
 
 def set_algebra_rows(table: pd.DataFrame) -> pd.DataFrame:
     """Rows for Evaluated.with_metrics: 'inclusion_by_erasing', mean of in_erased − erased_in, and
-    'intersection_by_mixing', mean of in_mixed − in_other (0 where no two images have anything in common), with standard errors.
+    'intersection_by_mixing', mean of in_mixed − in_other (0 where no two images have anything in common), with standard
+    errors.
 
     >>> table = pd.DataFrame({"in_erased": [1.0, 0.8], "erased_in": 0.5, "in_mixed": [0.5, np.nan], "in_other": 0.25})
     >>> set_algebra_rows(table)["value"].round(2).tolist()

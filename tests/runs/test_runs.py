@@ -293,6 +293,9 @@ def test_runs_of_other_versions_are_said_once(finished, monkeypatch):
     with pytest.warns(UserWarning, match="2 of 2 runs were made by other versions .* now 9.9") as said:
         train_or_load_all([run.config for run in finished])
     assert len(said) == 1
+    for one in (lambda: train_or_load(finished[0].config), lambda: folder.load(finished[0].id)):
+        with pytest.warns(UserWarning, match="now 9.9"):
+            one()
 
 
 def test_finished_runs_load_without_processes_and_data_are_prepared_once(finished, monkeypatch):

@@ -163,8 +163,8 @@ class Corpus:
     captions: index caption_id; columns image_id, text, split. A caption belongs to the split of its image.
     fingerprint: 16 hex digits that change when any image, caption or split changes. They name content, never a place.
     image_fingerprint: the same for the images alone, which is what frozen image features depend on.
-    read_pixels: (image row numbers, pixels of the result's side, one Crop per row, Fit) → uint8 RGB "n h w 3"; all but the
-        first have defaults (features.images). Not called where features are cached; None for a corpus of features.
+    read_pixels: (image row numbers, pixels of the result's side, one Crop per row, Fit) → uint8 RGB "n h w 3"; all but
+        the first have defaults (features.images). Not called where features are cached; None for a corpus of features.
     features: "images l e", an array or JoinedRows, of a corpus that has region features and no images.
     boxes: "images l 4", x1 y1 x2 y2 of each region (unit: about['boxes']). Drawn alone, so no part of a fingerprint.
     relevance_sets: name of a kind of relevance ('annotated', 'exhaustive', …) → function(split) → Relevance with
