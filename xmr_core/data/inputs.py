@@ -554,14 +554,17 @@ ImageLike = str | Path | Image.Image | np.ndarray
 def listed(images, one_has_three_axes: bool) -> Sequence:
     """Images as a list or an array with one entry for each; a single one becomes a list of one.
 
-    one_has_three_axes: whether an array of three axes is one image.
+    one_has_three_axes: whether an array of three axes is one image. Raises: BadInput for no image.
     """
     if isinstance(images, Tensor) or hasattr(images, "to_numpy"):  # a table of pandas
         images = as_array(images)
     one = one_has_three_axes and isinstance(images, np.ndarray) and images.ndim == 3
     if one or isinstance(images, str | Path | Image.Image):
         return [images]
-    return images if hasattr(images, "__len__") else list(images)
+    images = images if hasattr(images, "__len__") else list(images)
+    if not len(images):
+        raise BadInput("no image given; give at least one.")
+    return images
 
 
 def pixels_of(image: ImageLike | Tensor) -> UInt8[np.ndarray, "h w 3"]:
