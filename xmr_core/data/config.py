@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from xmr_core.base.errors import LARGEST_SEED, BadInput, require_fields, unknown
+from xmr_core.base.errors import LARGEST_SEED, BadInput, require_choice, require_fields
 
 FEATURES = ("auto", "cells", "pixels", "efficientnet_lite0", "efficientnet_lite2", "pretrained", "regions")
 _LIMITS = {
@@ -66,8 +66,8 @@ class DataConfig:
 
     def __post_init__(self):
         require_fields(self, _LIMITS, {"fine_tune": FINE_TUNE})
-        if self.features not in FEATURES and ":" not in self.features:
-            raise unknown("features", self.features, FEATURES)
+        if ":" not in self.features:
+            require_choice("features", self.features, FEATURES)
         for kind in ("image", "text"):
             if self.fine_tunes(kind) and not getattr(self, f"{kind}_model"):
                 raise BadInput(f"fine_tune={self.fine_tune!r} needs {kind}_model: a folder, or a name of the hub.")

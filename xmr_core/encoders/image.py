@@ -206,7 +206,7 @@ class ResidualRegions(nn.Module):
 
     BatchNorm reads padded rows too, as in the authors' code, where they are zeros; so they are set to zero here.
     Without mlp ('backbone' features) only the linear part remains.
-    Shapes: as LinearRegions. Raises: BadInput for an odd d, or features of another width.
+    Shapes: as LinearRegions. Raises: BadInput for features of another width.
     Source: Chen et al., CVPR 2021 (VSE∞); their checkpoints hold a second BatchNorm, which is never applied.
 
     >>> regions = Features(torch.zeros(2, 3, 5), torch.ones(2, 3, dtype=torch.bool))
@@ -216,8 +216,6 @@ class ResidualRegions(nn.Module):
 
     def __init__(self, d_in: int, d: int, mlp: bool = True):
         super().__init__()
-        if d % 2:
-            raise BadInput(f"width {d} cannot be halved; choose an even one.")
         self.fc = xavier(nn.Linear(d_in, d))
         self.mlp = nn.ModuleList([nn.Linear(d_in, d // 2), nn.Linear(d // 2, d)]) if mlp else None
         self.norm = nn.BatchNorm1d(d // 2) if mlp else None
@@ -237,7 +235,7 @@ class SelfAttentionRegions(nn.Module):
     MHA is self-attention of `heads` heads among the real regions of one image. The authors' code attends to padding and
     to dropped regions too (docs/differences.md#x-88). W starts Xavier-uniform, b = 0; MHA and LN as torch's own.
     Args: d_in, d: widths. heads: of the attention, a divisor of d.
-    Shapes: as LinearRegions. Raises: BadInput for heads that do not divide d, or features of another width.
+    Shapes: as LinearRegions. Raises: BadInput for features of another width.
     Source: Pan et al., CVPR 2023 (CHAN), the bi-GRU models.
 
     >>> regions = Features(torch.zeros(2, 3, 5), torch.ones(2, 3, dtype=torch.bool))
@@ -247,8 +245,6 @@ class SelfAttentionRegions(nn.Module):
 
     def __init__(self, d_in: int, d: int, heads: int = 8):
         super().__init__()
-        if heads < 1 or d % heads:
-            raise BadInput(f"width {d} cannot be split between {heads} heads of attention.")
         self.fc, self.norm = xavier(nn.Linear(d_in, d)), nn.LayerNorm(d)
         self.attention = nn.MultiheadAttention(d, heads, batch_first=True)
 

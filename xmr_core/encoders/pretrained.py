@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from xmr_core.base.errors import BadInput
+from xmr_core.base.errors import BadInput, require_choice
 from xmr_core.base.tensors import masked_max, masked_mean, require_element, require_elements
 from xmr_core.base.types import Features, Pixels, Tokens
 from xmr_core.encoders.image import GridEncoder
@@ -34,7 +34,7 @@ class FineTuned(nn.Module):
     def load_weights(self, source: Path | str) -> str:
         """Fill the backbone with the weights of a folder or hub name; returns their identity.
 
-        Raises: BadInput for another network.
+        Raises: RuntimeError for another network.
         """
         return copy_weights(self.backbone, source, self.kind)
 
@@ -48,15 +48,6 @@ class FineTuned(nn.Module):
             stage = next((n for n, group in enumerate(self.stages) if name.startswith(group)), None)
             if stage is not None:
                 parameter.requires_grad_(stage < count and name not in self._untrained)
-
-
-def read_description(description: str, function: str) -> dict:
-    """The JSON object that `function` wrote. Raises: BadInput unless it holds an architecture."""
-    try:
-        values = json.loads(description)
-        return {"architecture": values["architecture"], **values}
-    except (ValueError, KeyError, TypeError):
-        raise BadInput(f"a description from {function} is needed, got {description[:60]!r}.") from None
 
 
 def stage_prefixes(model: nn.Module, prefix: str = "") -> list[tuple[str, ...]]:
@@ -137,7 +128,7 @@ class TextBackbone(FineTuned):
         load_weights. d: joint width.
     Shapes: Tokens "n l" → Features(local_feats "n l d", global_feat "n d"). Parameters of the pretrained network are
         named 'backbone.…'.
-    Raises: BadInput for another description or summary, a caption without a piece.
+    Raises: BadInput for another summary, a caption without a piece.
 
     Example: `TextBackbone(describe_text("bert-base-uncased"), d=256)`, then `.load_weights(...)` with the same name.
     """
@@ -146,10 +137,9 @@ class TextBackbone(FineTuned):
 
     def __init__(self, description: str, d: int, summary: str = "", dropout: float = 0.0):
         super().__init__()
-        values = read_description(description, "describe_text")
+        values = json.loads(description)
         summary = summary or values.get("summary", "first")
-        if summary not in SUMMARIES:
-            raise BadInput(f"summary must be one of {', '.join(SUMMARIES)}, got {summary!r}.")
+        require_choice("summary", summary, SUMMARIES)
         self.backbone = build(values["architecture"], "text")
         self.project = nn.Linear(self.backbone.config.hidden_size, d)
         self.local_width = d  # of local_feats
@@ -185,7 +175,7 @@ class VisionBackbone(FineTuned):
     Shapes: Pixels x "n 3 h w" in [0, 1] → Features(local_feats "n l d", global_feat "n d"); h and w are `resolution`.
     Parameters of the pretrained network are named 'backbone.…'. Those that no cell depends on (poolers, a norm after
     the class token) do not learn.
-    Raises: BadInput for another description, a class token that the model does not have, images of another resolution.
+    Raises: BadInput for a class token that the model does not have, images of another resolution.
 
     Example: `VisionBackbone(describe_vision("facebook/dinov2-small"), d=256)`, then `.load_weights(...)` with the same
     name.
@@ -197,7 +187,7 @@ class VisionBackbone(FineTuned):
         self, description: str, d: int, dropout: float = 0.1, freeze_norm: bool = True, class_token: bool = False
     ):
         super().__init__()
-        values = read_description(description, "describe_vision")
+        values = json.loads(description)
         shape, self.scaling, self.class_token = values["architecture"], Scaling(**values["scaling"]), class_token
         self.resolution, model_type = self.scaling.resolution, str(shape.get("model_type"))
         with torch.device("meta"):  # its shapes, without memory or work
@@ -257,14 +247,13 @@ class ClipBranches(FineTuned):
 
     A subclass says which tower. Args: description: from describe_vision or describe_text of a CLIP. blocks: U.
     Parameters of the pretrained network are named 'backbone.…'; the new blocks, 'spread_blocks.…', always learn.
-    Raises: BadInput for another description, a model that is not a CLIP, or as many blocks as the tower has.
+    Raises: BadInput for a model that is not a CLIP, or as many blocks as the tower has.
     Source: Chun, ICLR 2024 (PCME++), §3.5; the new blocks start at random as in its code (docs/differences.md#x-83).
     """
 
     def __init__(self, description: str, blocks: int = 1):
         super().__init__()
-        function = "describe_vision" if self.kind == "image" else "describe_text"
-        self.values = read_description(description, function)
+        self.values = json.loads(description)
         shape = self.values["architecture"]
         if not str(shape.get("model_type")).startswith("clip"):
             raise BadInput(f"PCME++ branches off a CLIP, got a {shape.get('model_type')}. Give the folder of a CLIP.")

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from xmr_core.base.errors import BadInput
+from xmr_core.base.errors import BadInput, require_choice
 from xmr_core.base.tensors import masked_max, require_element
 from xmr_core.base.types import Features, Tokens
 from xmr_core.features.pretrained import library
@@ -31,7 +31,7 @@ class GRUEncoder(nn.Module):
     Args: vocabulary: number of words, padding included. vectors: word vectors "vocabulary word_dim" to start from, or
         None for `init`: 'normal' N(0, 1) or 'uniform' ±0.1. train_words: False freezes the word vectors.
     Shapes: Tokens "n l" → Features(local_feats "n l word_dim" or "n l d", global_feat "n d").
-    Raises: BadInput for an unknown summary or local, an odd d for two directions, vectors of another shape, or a
+    Raises: BadInput for an unknown summary or local, an odd d for two directions, or a
         caption without a word.
     Source: the papers and code of VSE++ (Faghri et al. 2018), PVSE (Song & Soleymani 2019), DivE (Kim et al. 2023).
 
@@ -53,8 +53,8 @@ class GRUEncoder(nn.Module):
         train_words: bool = True,
     ):
         super().__init__()
-        if summary not in SUMMARIES or local not in ("words", "states"):
-            raise BadInput(f"summary must be one of {SUMMARIES} and local words or states; got {summary!r}, {local!r}.")
+        require_choice("summary", summary, SUMMARIES)
+        require_choice("local", local, ("words", "states"))
         halved = summary.startswith("concatenate")
         if halved and d % 2:
             raise BadInput(f"width {d} cannot be split between two directions; choose an even one.")
@@ -62,8 +62,6 @@ class GRUEncoder(nn.Module):
         if init == "uniform":
             nn.init.uniform_(self.embed.weight, -0.1, 0.1)
         if vectors is not None:
-            if vectors.shape != self.embed.weight.shape:
-                raise BadInput(f"word vectors have shape {tuple(vectors.shape)}, not ({vocabulary}, {word_dim}).")
             self.embed.weight.data.copy_(vectors)
         self.embed.weight.requires_grad_(train_words)
         self.rnn = nn.GRU(word_dim, d // 2 if halved else d, batch_first=True, bidirectional=summary != "last")

@@ -194,16 +194,14 @@ def cached_features(
 
     Args: progress: wraps the list of batches (tqdm by default). rows: which images, all by default. crops: rows → one
         images.Crop per row, with an `identity`; None describes complete images.
-    Raises: BadInput for non-finite features (naming the image) or features of another shape than the extractor says,
-        or a corpus without images; CannotWrite when the cache folder refuses.
+    Raises: BadInput for non-finite features (naming the image) or features of another shape than the extractor
+        says; CannotWrite when the cache folder refuses.
 
     >>> from xmr_core.features.cells import CellDescriptor
     >>> from xmr_core.data.scenes import load_scenes
     >>> cached_features(load_scenes("tiny"), CellDescriptor(64), progress=iter).shape[1:]
     (64, 92)
     """
-    if corpus.read_pixels is None:
-        raise BadInput(f"{corpus.name} brings features and no images; there is nothing to extract features from.")
     selected = np.arange(len(corpus.images)) if rows is None else rows
 
     def pixels_of(images: np.ndarray) -> np.ndarray:

@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Bool, Float
 
 from xmr_core.base import files, fingerprint, paths
-from xmr_core.base.errors import BadInput, DamagedFile, XmrError, unknown
+from xmr_core.base.errors import BadInput, DamagedFile, XmrError, require, require_choice
 from xmr_core.base.files import existing_file
 from xmr_core.base.fingerprint import content_hash
 from xmr_core.base.paths import read_regular
@@ -54,17 +54,15 @@ def rule(name: str) -> Callable[[str], list[str]]:
     >>> rule("words")("Two dogs!")
     ['two', 'dogs']
     """
-    if name not in RULES:
-        raise unknown("tokeniser", name, RULES)
+    require_choice("tokeniser", name, RULES)
     return RULES[name]
 
 
 @cache
 def _treebank():
-    try:
-        from nltk.tokenize.destructive import NLTKWordTokenizer
-    except ImportError:
-        raise BadInput("tokeniser 'treebank' needs nltk (pip install nltk). Or use tokeniser='words'.") from None
+    require("tokeniser='treebank'", "treebank", "nltk")
+    from nltk.tokenize.destructive import NLTKWordTokenizer
+
     return NLTKWordTokenizer()
 
 
@@ -325,8 +323,5 @@ class NearestWords(UserDict):
 
 
 def read_nearest(path: Path) -> dict[str, str]:
-    """Such words as a saved model has them. Raises: BadInput for a missing file; DamagedFile for another content."""
-    content = files.read_json(files.existing(path, "nearest words"))
-    if not isinstance(content, dict) or not all(isinstance(word, str) for word in content.values()):
-        raise DamagedFile(f"{path} holds no words. Copy the folder again.")
-    return content
+    """Such words as a saved model has them. Raises: BadInput for a missing file; DamagedFile for no JSON."""
+    return files.read_json(files.existing(path, "nearest words"))

@@ -294,8 +294,6 @@ def plausible_match(
     require_number("ζ", zeta, 0, hint="PMRP averages 0, 1 and 2.")
     if codes.ndim != 2 or not np.isin(codes, (0, 1)).all() or len(labelled) != len(codes):
         raise BadInput(f"label codes are 0 or 1, images × classes; got {codes.shape}, and {len(labelled)} labels.")
-    if not np.isin(image_of, np.arange(len(codes))).all():
-        raise BadInput(f"captions are of images 0 … {len(codes) - 1}, got {image_of.min()} … {image_of.max()}.")
     x = codes.astype(np.int32)
     near = x.sum(1)[:, None] + x.sum(1)[None] - 2 * x @ x.T <= zeta  # Hamming distance of codes of 0 and 1
     relevance = _of_matrix(near[image_of], caption_ids, image_ids)

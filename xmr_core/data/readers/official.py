@@ -248,8 +248,6 @@ def _bird_captions(base: Path, image_ids: Iterable[str], faults: FaultLog) -> pd
         file = (folder / image_id).with_suffix(".txt")
         texts = read_lines(file, faults) if file.exists() else []
         rows += [(f"{image_id}#{n}", image_id, text.strip()) for n, text in enumerate(texts)]
-    if not rows:
-        raise BadInput(f"cub: {folder} holds no caption; it needs a folder for each class, with a .txt for each image.")
     return pd.DataFrame(rows, columns=["caption_id", "image_id", "text"]).set_index("caption_id")
 
 
@@ -273,7 +271,7 @@ def karpathy_tables(
     Returns: images (index image_id; columns split, path), captions (index caption_id; columns image_id, text: 'raw').
     Tolerated: bytes that are not UTF-8, sentences beyond the limit, sentences without text or number. Refused, with
     number and first example: records that lack a field, unknown splits, names or ids that repeat, missing images.
-    Raises: BadInput, when the file is missing or is not one of Karpathy's, or when no folder of images is there;
+    Raises: BadInput, when the file is missing or is not one of Karpathy's, or when images are missing;
         DamagedFile, when the file is truncated.
     Source: Karpathy & Fei-Fei, CVPR 2015 (caption_datasets.zip).
     """
@@ -292,8 +290,6 @@ def karpathy_tables(
         record["path"] = next(filter(None, hits), "")
     missing = [record["filename"] for record in records.values() if not record["path"]]
     tried = f"{', '.join(places)} of {base}"
-    if len(missing) == len(records):
-        raise BadInput(f"{name} needs its images in one of the folders {tried}. Give the right data_root.")
     faults.refuse(f"{name}: images are missing in {tried}", missing)
     records = {i: record for i, record in records.items() if record["path"]}
     rows, beyond = [], 0

@@ -144,11 +144,8 @@ def _read_boxes(base: Path, splits: list[_Split]) -> tuple[JoinedRows | None, st
         are not finite, are negative, end before they start, or have another unit than those of other splits.
     """
     files = [base / f"{s.stem}_boxes.npy" for s in splits]
-    missing = [file.name for file in files if not file.exists()]
-    if len(missing) == len(files):
+    if not any(file.exists() for file in files):
         return None, ""
-    if missing:
-        raise BadInput(f"{base} holds boxes of some splits only; {', '.join(missing)} is missing. Give all or none.")
     parts, units = [], set()
     for file, split in zip(files, splits, strict=True):
         boxes, needed = RowFile(file), (*split.features.shape[:2], 4)
