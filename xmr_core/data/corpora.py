@@ -127,7 +127,7 @@ def from_arrays(
     Train on it with `train_or_load(RunConfig(data=config_for(corpus), method="dive"))`. Its only kind of relevance is
     'annotated': the pairs of image_of.
     Raises: BadInput for other shapes, features that are not finite, image rows that do not exist, an image without a
-        caption, unknown or empty splits.
+        caption, unknown or empty splits, captions that are no strings.
 
     >>> corpus = from_arrays(np.eye(10), [f"number {n // 2}" for n in range(20)], image_of=np.arange(20) // 2)
     >>> {split: len(corpus.rows(split)[1]) for split in SPLITS}
@@ -140,7 +140,9 @@ def from_arrays(
         got = f"got {array.dtype} of {array.shape}"
         raise BadInput(f"features must be floats of shape (n, l, e) or (n, e), all of them finite; {got}.")
     array = array if array.ndim == 3 else array[:, None]
-    n, texts = len(array), list(captions)
+    n, texts = len(array), [None] if isinstance(captions, str) else list(captions)
+    if not all(isinstance(text, str) for text in texts):
+        raise BadInput("captions must be a list of sentences.")
     owners = np.arange(len(texts)) if image_of is None else np.asarray(image_of)
     if owners.shape != (len(texts),) or owners.dtype.kind not in "iu" or set(owners.tolist()) != set(range(n)):
         got = f"got {owners.dtype} of {owners.shape}"
