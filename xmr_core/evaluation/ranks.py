@@ -359,9 +359,9 @@ def score_matrix(
 def as_matrix(scores: Scores) -> Float[np.ndarray, "i t"]:
     """All scores in one float32 array."""
     out = np.empty(scores.shape, np.float32)
-    rows, columns = map(np.arange, scores.shape)
     for i, t in scores.plan():
-        out[np.ix_(rows[i], columns[t])] = scores.block(i, t).float().cpu().numpy()
+        place = (i, t) if isinstance(i, slice) or isinstance(t, slice) else np.ix_(i, t)
+        out[place] = scores.block(i, t).float().cpu().numpy()
     return out
 
 
