@@ -58,7 +58,6 @@ def test_the_temperature_reaches_the_objective():
 def test_a_spec_says_what_is_wrong_with_it():
     for wrong, word in (
         ({"id": "my method"}, "short name"), ({"id": ".."}, "short name"),
-        ({"published_options": {"d": 1024}}, "no published form"),
         ({"variants": {"x": {"dd": 3}}}, "unknown option"), ({"label": " "}, "label"),
     ):  # fmt: skip
         with pytest.raises(BadInput, match=word):

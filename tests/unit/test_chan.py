@@ -127,7 +127,7 @@ def test_attention_is_one_on_the_best_partner():
     soft = Chan("vsa").attention(images, captions)
     exact(soft.sum(-1), torch.ones(3, 2, 4, dtype=torch.float64))
     assert soft[0, 0].max() < 1
-    with pytest.raises(BadInput, match="two attentions; take direction='t2i' or 'i2t'"):
+    with pytest.raises(BadInput, match="unknown direction 'both'"):
         SumMax("both").attention(images, captions)
 
 

@@ -32,9 +32,7 @@ def named(path: Path | str, what: str) -> Path:
 def existing(path: Path | str, what: str) -> Path:
     """`path` if it exists. Raises: BadInput that names what was expected there."""
     try:
-        present = (named(path, what)).exists()
-    except BadInput:
-        raise
+        present = Path(path).expanduser().exists()
     except (OSError, RuntimeError, ValueError):  # an unknown ~user, a zero byte, a name that is too long
         present = False
     if not present:
@@ -133,10 +131,9 @@ def read_record(path: Path | str) -> dict[str, Any]:
     {'alpha': 16}
     """
     value = read_json(path)
-    if not isinstance(value, dict) or "seal" not in value:
-        raise DamagedFile(f"{path} is damaged: it is not a record that this package wrote.")
-    content = {name: v for name, v in value.items() if name != "seal"}
-    if value["seal"] != content_hash(content) or Path(path).read_text(encoding="utf-8") != _json(value):
+    content = {name: v for name, v in value.items() if name != "seal"} if isinstance(value, dict) else {}
+    sealed = {**content, "seal": content_hash(content)}
+    if value != sealed or Path(path).read_text(encoding="utf-8") != _json(value):
         raise DamagedFile(f"{path} is damaged: its content does not match the digest written with it.")
     return content
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 from torch.overrides import TorchFunctionMode
 
-from xmr_core.base.errors import BadInput, unknown
+from xmr_core.base.errors import BadInput, require_choice
 
 
 @contextmanager
@@ -236,8 +236,7 @@ def matrix_precision(name: str) -> Iterator[None]:
 
     Raises: BadInput for another name.
     """
-    if name not in PRECISIONS:
-        raise unknown("precision", name, PRECISIONS)
+    require_choice("precision", name, PRECISIONS)
     backends = (torch.backends.cuda.matmul, torch.backends.mkldnn.matmul)
     try:
         before, each = torch.get_float32_matmul_precision(), []

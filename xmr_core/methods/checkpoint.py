@@ -16,7 +16,7 @@ from safetensors import safe_open
 from torch import Tensor
 
 from xmr_core.base import files
-from xmr_core.base.errors import BadInput, DamagedFile, unknown
+from xmr_core.base.errors import BadInput, DamagedFile, require_choice
 from xmr_core.base.files import require_plain, require_same_kind, write_tensors
 from xmr_core.base.fingerprint import bytes_hash, content_hash
 from xmr_core.base.machine import only_shapes
@@ -306,8 +306,7 @@ def load_official(path: str | Path, method: str, **options) -> Method:
 
 def official_with_inputs(path: str | Path, method: str, **options) -> tuple[Method, Inputs]:
     """load_official, and the sizes from which the method was built. Raises: as load_official."""
-    if method not in RULES:
-        raise unknown("method", method, RULES)
+    require_choice("method", method, RULES)
     name, surplus, unused = Path(path).name, [], (*UNUSED, *UNUSED_OF.get(method, ()))
     ours: dict[str, Tensor] = {}
     for key, value in _without_repeats(read_official(path).tensors, name).items():

@@ -53,7 +53,7 @@ class Method(nn.Module):
         objective: (scores, match, images, captions, epoch) → (loss, its terms by name).
         lr_scales: factors on the learning rate by prefix of the parameter's name; the first prefix that fits counts.
         mix: what changes a batch before it is encoded, in training only (methods.pcmepp.MixedSamples).
-    Raises: BadInput for a part that cannot be called, or an objective that does not take these five.
+    Raises: BadInput for an objective that does not take these five.
 
     >>> from xmr_core.methods import Inputs, build
     >>> method = build("scan", Inputs(image_width=8, cells=4, vocabulary=20), d=16)
@@ -77,10 +77,6 @@ class Method(nn.Module):
         self.name = self.address = name
         self.image_encoder, self.caption_encoder = image_encoder, caption_encoder
         self.image_head, self.caption_head = image_head, caption_head
-        for part in ("image_encoder", "caption_encoder", "image_head", "caption_head"):
-            module = getattr(self, part)
-            if not callable(module) or isinstance(module, type):
-                raise BadInput(f"{part} of {name} must be a module, got {_shown(module)}.")
         _require_objective(objective, name)
         self.similarity = as_similarity(similarity)
         self.objective = objective
@@ -112,7 +108,7 @@ class Method(nn.Module):
         self, images: Representation, captions: Representation, match: Tensor, epoch: int = 0
     ) -> tuple[Tensor, dict[str, Tensor], Tensor]:
         """`loss` of representations, with match "i t". Raises: BadInput for scores of another shape, or a loss that is
-        not one number, or that no gradient reaches although it should train the encoders."""
+        not one number."""
         scorings = self.similarity.scorings(images, captions)
         for scores in scorings:
             if scores.shape != match.shape:
@@ -122,7 +118,7 @@ class Method(nn.Module):
                 )
         results = [self.objective(scores, match, images, captions, epoch) for scores in scorings]
         for result in results:
-            self._require_loss(result, self.training and _attached(images, captions))
+            self._require_loss(result)
         totals, terms = zip(*results, strict=True)
         loss, sums = sum(totals), {name: sum(t[name] for t in terms) for name in terms[0]}
         if (weight := self.similarity.scoring_weight) != 1.0:  # a plain sum keeps every bit
@@ -138,14 +134,12 @@ class Method(nn.Module):
             f"got {_shown(made)}; wrap vectors as Embedding(x)."
         )
 
-    def _require_loss(self, result: object, trains: bool) -> None:
-        """Raise BadInput unless an objective gave (loss, its terms by name), the loss one number with a gradient."""
+    def _require_loss(self, result: object) -> None:
+        """Raise BadInput unless an objective gave (loss, its terms by name), the loss one number."""
         if not isinstance(result, tuple | list) or len(result) != 2 or not isinstance(result[1], Mapping):
             raise BadInput(f"the objective of {self.address} must return (loss, terms by name), got {_shown(result)}.")
         if not isinstance(result[0], Tensor) or result[0].ndim:
             raise BadInput(f"the loss of {self.address} must be a tensor with one number, got {_shown(result[0])}.")
-        if trains and not result[0].requires_grad:
-            raise BadInput(f"the loss of {self.address} has no gradient; leave out .detach(), .item() and numpy.")
 
     @property
     def device(self) -> torch.device:
@@ -171,12 +165,6 @@ def _require_objective(objective: object, name: str) -> None:
             f"the objective of {name} must be a function of (scores, match, images, captions, epoch), got "
             f"{_shown(objective)}; a loss of (scores, match) is given as Objective(loss)."
         ) from None
-
-
-def _attached(*representations: Representation) -> bool:
-    """Whether a gradient is wanted of any of them."""
-    values = (v for r in representations for v in (r, *getattr(r, "__dict__", {}).values()))
-    return torch.is_grad_enabled() and any(isinstance(v, Tensor) and v.requires_grad for v in values)
 
 
 def _shown(value: object) -> str:

@@ -162,8 +162,6 @@ class MethodSpec:
             object.__setattr__(self, "variants", {self.label: {}})
         for values in self.variants.values():
             self.options.make(self.id, "matched", values)
-        if self.published is None and (self.published_options or self.settings or self.special):
-            raise BadInput(f"method {self.id} has published settings but no published form.")
         for when in ({}, *(when for _, when, _ in self.special)) if self.published else ():
             self.options.make(self.id, "published", {**self.published_options, **when})
 
@@ -224,13 +222,13 @@ COMMON_SETTINGS = {
 
 def _require_options_class(kind: object) -> None:
     """Raise BadInput, saying what to write, unless `kind` is a class of options whose fields are made by `option`."""
-    if not (isinstance(kind, type) and issubclass(kind, Options)):
-        raise BadInput(f"options must be a class that inherits from Options, got {kind!r:.60}.")
-    if get_annotations(kind) and "__dataclass_fields__" not in vars(kind):
-        raise BadInput(f"write @dataclass(frozen=True) above class {kind.__name__}; without it no option is seen.")
-    for f in fields(kind):
-        if "choices" not in f.metadata:
-            raise BadInput(f"option {f.name} of {kind.__name__} has a plain default; write option(…, 'what it is').")
+    made = isinstance(kind, type) and issubclass(kind, Options)
+    made = made and ("__dataclass_fields__" in vars(kind) or not get_annotations(kind))
+    if not made or any("choices" not in f.metadata for f in fields(kind)):
+        raise BadInput(
+            "options must be a class under @dataclass(frozen=True) that inherits from Options, with option(…, 'what it "
+            f"is') in place of every plain default, got {kind!r:.60}."
+        )
 
 
 # Every method of the package, id → module, in the order of every table: the five papers and their forerunners, then the
@@ -293,8 +291,6 @@ def register(spec: MethodSpec) -> MethodSpec:
     >>> "my-dive" in methods(), _registered.pop("my-dive").id
     (True, 'my-dive')
     """
-    if spec.id in MODULES:
-        raise BadInput(f"the id {spec.id!r} belongs to a method of the package; choose another.")
     _refuse_labels(spec, methods().values())
     _registered[spec.id] = spec
     return spec
@@ -341,14 +337,15 @@ def _from_address(address: str) -> MethodSpec:
         ) from e
     if not isinstance(value, MethodSpec):
         raise BadInput(f"{address!r} is a {type(value).__name__}, not a MethodSpec.")
-    if value.id in MODULES and value is not _own(value.id):
-        raise BadInput(f"{address!r} has the id {value.id!r} of a method of the package; choose another.")
     _refuse_labels(value, papers().values())
     return value
 
 
 def _refuse_labels(spec: MethodSpec, others: Iterable[MethodSpec]) -> None:
-    """A label names one thing in every table: raise BadInput where another method has it."""
+    """An id and a label name one thing in every table: raise BadInput where a method of the package has the id, or
+    another method the label."""
+    if spec.id in MODULES and spec is not _own(spec.id):
+        raise BadInput(f"the id {spec.id!r} belongs to a method of the package; choose another.")
     for other in others:
         if other.id != spec.id and (common := spec.variants.keys() & other.variants.keys()):
             raise BadInput(f"the label {min(common)!r} of {spec.id} belongs to method {other.id}; choose another.")

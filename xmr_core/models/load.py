@@ -134,10 +134,7 @@ def model_of(run: TrainedRun) -> Model:
     ['rank', 'item', 'score']
     """
     config, data, made_on = run.config, run.config.data, run.provenance.environment
-    try:
-        prepared = run.prepared()
-    except BadInput as e:
-        raise BadInput(f"run {run.id} reads by its data set: {e} A folder of save_pretrained needs none.") from None
+    prepared = run.prepared()
     results = []
     for kind, own in run.per_query.groupby("relevance", sort=False):
         rsum = dict(zip(("rsum", "low", "high"), rsum_interval(run.per_query, kind), strict=True))

@@ -122,8 +122,6 @@ class Model:
         no elements (distributions).
         """
         images, texts = self._encoded(image, [text] if isinstance(text, str) else text)
-        if len(images) != 1 or len(texts) != 1:
-            raise BadInput(f"explain takes one image and one sentence, got {len(images)} and {len(texts)}.")
         parts = self.method.similarity.contributions(images, texts)
         place = parts.products.argmax(0)
         adds = np.full(len(place), np.nan) if parts.captions is None else parts.captions

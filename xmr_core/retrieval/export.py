@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 
 from xmr_core.base.errors import BadInput, require, require_choice
-from xmr_core.base.types import Embedding, EmbeddingSet, GaussianEmbedding, Representation
+from xmr_core.base.types import EmbeddingSet, GaussianEmbedding, Representation
 from xmr_core.models.model import Model
 from xmr_core.retrieval.index import open_index
 from xmr_core.retrieval.library import Library, open_library
@@ -24,8 +24,6 @@ def vectors_of(items: Representation) -> Float[np.ndarray, "n d"]:
     """One vector for each item, for tools that know nothing else: the mean of a set's elements, scaled to unit length,
     or the mean of a distribution.
 
-    Raises: BadInput for items of another kind.
-
     >>> vectors_of(EmbeddingSet(torch.eye(2)[None], torch.ones(1, 2, dtype=torch.bool))).round(3)
     array([[0.707, 0.707]], dtype=float32)
     """
@@ -34,9 +32,7 @@ def vectors_of(items: Representation) -> Float[np.ndarray, "n d"]:
         return torch.nn.functional.normalize(sums, dim=-1).numpy()
     if isinstance(items, GaussianEmbedding):
         return items.mean.float().numpy()
-    if isinstance(items, Embedding):
-        return items.x.float().numpy()
-    raise BadInput(f"items of the kind {type(items).__name__} have no vectors that stand alone.")
+    return items.x.float().numpy()
 
 
 def projected(vectors: Float[np.ndarray, "n d"], name: str = "pca") -> Float[np.ndarray, "n 2"]:
@@ -140,8 +136,6 @@ def _of_model(model: Model, images: Sequence, texts: Sequence[str]) -> list[Part
         parts.append((model.encode_images(images), {"modality": "image", "id": ids, "file": names}))
     if texts:
         parts.append((model.encode_texts(texts), {"modality": "caption", "id": range(len(texts)), "text": texts}))
-    if not parts:
-        raise BadInput("a model holds no items: give images=[…] or texts=[…], or a run, or an index.")
     return parts
 
 

@@ -13,7 +13,7 @@ import filelock
 import numpy as np
 
 from xmr_core.base import files
-from xmr_core.base.errors import BadInput
+from xmr_core.base.errors import BadInput, require_choice
 from xmr_core.base.paths import open_regular, open_to_append
 from xmr_core.base.types import Relevance
 
@@ -59,8 +59,7 @@ class Judgments:
     def mark(self, query: Key, item: Key, verdict: str) -> None:
         """An item is a 'right' or a 'wrong' answer to a query; '' takes that back. Raises: BadInput for another
         verdict; CannotWrite."""
-        if verdict not in VERDICTS:
-            raise BadInput(f"an answer is marked as 'right', 'wrong' or '' (neither), got {verdict!r}.")
+        require_choice("verdict", verdict, VERDICTS)
         utc = datetime.now(UTC).isoformat(timespec="seconds")
         act = {"query": _key(query), "item": _key(item), "verdict": verdict, "utc": utc}
         files.make_folder(self.path.parent)

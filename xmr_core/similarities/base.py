@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from xmr_core.base.errors import BadInput, unknown
+from xmr_core.base.errors import BadInput, require_choice
 from xmr_core.base.tensors import Comparable, as_set
 from xmr_core.base.types import EmbeddingSet, Representation
 
@@ -137,8 +137,7 @@ class Similarity(nn.Module):
     def replace(self, **settings: float) -> "Similarity":
         """The same similarity with other settings. Raises: BadInput for a setting that it does not have."""
         for name in settings:
-            if name not in self.ranges:
-                raise unknown(f"setting of {self.name}", name, self.ranges)
+            require_choice(f"setting of {self.name}", name, self.ranges)
         if not settings:
             return self
         other = type(self)(**{**self.options, **settings})
@@ -163,8 +162,7 @@ class Similarity(nn.Module):
 
 def roles(images: EmbeddingSet, captions: EmbeddingSet, direction: str) -> tuple[EmbeddingSet, EmbeddingSet]:
     """(contexts, queries): captions are the queries for 't2i', images for 'i2t'. Raises: BadInput for another word."""
-    if direction not in DIRECTIONS:
-        raise unknown("direction", direction, DIRECTIONS)
+    require_choice("direction", direction, DIRECTIONS)
     return (images, captions) if direction == "t2i" else (captions, images)
 
 
@@ -190,8 +188,6 @@ class FunctionSimilarity(Similarity):
     def __init__(self, function: Callable[[Representation, Representation], Tensor]):
         super().__init__()
         bound = _bound(function)
-        if isinstance(bound.func, type):
-            raise BadInput(f"a similarity must be an instance, got the class {bound.func.__name__}.")
         self.wrapped, self.arguments, self.keywords = bound.func, bound.args, bound.keywords
 
     def forward(self, images: Representation, captions: Representation) -> Float[Tensor, "i t"]:
@@ -226,6 +222,6 @@ def as_similarity(function: Similarity | Callable[[Representation, Representatio
 
 
 def _bound(function: object) -> partial:
-    if not callable(function):
+    if not callable(function) or isinstance(getattr(function, "func", function), type):
         raise BadInput(f"a similarity must be a Similarity or a function of (images, captions), got {function!r}.")
     return function if isinstance(function, partial) else partial(function)

@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from xmr_core.base.errors import BadInput, require_choice
+from xmr_core.base.errors import require_choice
 from xmr_core.base.tensors import Comparable, as_sets
 from xmr_core.similarities.base import DIRECTIONS, Similarity, roles
 from xmr_core.similarities.pairs import real_products
@@ -98,9 +98,7 @@ class SumMax(Similarity):
         self.direction = None if self.symmetric else direction
 
     def attention(self, images: Comparable, captions: Comparable) -> Float[Tensor, "i t q c"]:
-        if self.direction is None:
-            raise BadInput("SumMax in both directions has two attentions; take direction='t2i' or 'i2t'.")
-        return best_partners(images, captions, self.direction)
+        return best_partners(images, captions, self.options["direction"])
 
     def _parts(self, x, y):
         products = x @ y.T

@@ -294,13 +294,11 @@ class GraphSimilarity(Similarity):
         Raises: BadInput without global nodes, without local ones, or where the mean of the nodes is taken.
         Source: Diao et al., AAAI 2021 (SGRAF), eq. 6–9.
         """
-        if self.nodes.parts != "both":
-            raise BadInput(f"{self.name} has {self.nodes.parts} nodes only; take parts='both' to compare weights.")
         nodes, mask = self.nodes(*as_sets(images, captions))
         names = {Filtration: "SAF", GraphReasoning: "SGR"}
         weights = {names[type(m)]: m.weights(nodes, mask) for m in self.children() if type(m) in names}
-        if not weights:
-            raise BadInput(f"{self.name} takes the mean of its nodes: all words count alike.")
+        if not weights or self.nodes.parts != "both":
+            raise BadInput(f"{self.name} has no weights of nodes to compare; take parts='both' with SAF or SGR.")
         return weights
 
     def forward(

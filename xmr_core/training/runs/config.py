@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
-from xmr_core.base.errors import BadInput, require_choice, require_fields, unknown
+from xmr_core.base.errors import BadInput, require_choice, require_fields
 from xmr_core.base.fingerprint import (
     content_hash,
     is_own_code,
@@ -139,8 +139,8 @@ class RunConfig:
         offered = {*spec.options.names()}
         if taken := sorted(settings & offered):
             raise BadInput(f"the option {taken[0]} of {spec.id} is also a setting of every run; give it another name.")
-        for name in changes.keys() - settings - offered:
-            raise unknown(f"option of {spec.id}", name, settings | offered)
+        for name in changes:
+            require_choice(f"option of {spec.id}", name, settings | offered)
 
         def part(names: set[str]) -> dict:
             return {name: value for name, value in changes.items() if name in names}

@@ -40,13 +40,11 @@ def ensemble_of(runs: Sequence[TrainedRun]) -> Evaluated:
 
     >>> ensemble_of([])
     Traceback (most recent call last):
-    xmr_core.base.errors.BadInput: an ensemble needs at least one run.
+    xmr_core.base.errors.BadInput: the runs of an ensemble must share one corpus, got 0.
     """
-    if not runs:
-        raise BadInput("an ensemble needs at least one run.")
     corpora = {run.prepared().identity["corpus"] for run in runs}
-    if len(corpora) > 1:
-        raise BadInput(f"the runs of an ensemble must share one corpus, got {len(corpora)} different ones.")
+    if len(corpora) != 1:
+        raise BadInput(f"the runs of an ensemble must share one corpus, got {len(corpora)}.")
     first, members = runs[0], tuple(run.id for run in runs)
     evaluation, metrics = evaluate_corpus(MeanScores([scoring_of(run) for run in runs]), first.prepared().corpus)
     sums = {name: sum(getattr(run.provenance, name) for run in runs) for name in ("train_seconds", "parameters")}
