@@ -58,15 +58,6 @@ def ablation(method: str, name: str) -> dict[str, Variant]:
     return dict(ablations[name])
 
 
-def known_labels() -> set[str]:
-    """Every label that a variant, an ablation or a sweep of some method puts on its runs.
-
-    >>> "α=16" in known_labels()
-    True
-    """
-    return {*labelled()}
-
-
 def labelled() -> dict[str, Variant]:
     """Every label that a comparison, an ablation or a sweep puts on runs: label → (method, options).
 
@@ -91,18 +82,6 @@ def label_of(method: str) -> str:
     if ":" not in method and method not in methods():
         return method
     return next((label for label, options in method_spec(method).variants.items() if not options), method)
-
-
-def sweep_configs(base: RunConfig, name: str, values: Sequence, seeds: Sequence[int]) -> list[RunConfig]:
-    """One config per value and seed, values outermost. Raises BadInput when there is no value.
-
-    >>> from xmr_study import base_config
-    >>> [c.options["alpha"] for c in sweep_configs(base_config("dive", device="cpu"), "alpha", [4, 16], seeds=[0])]
-    [4, 16]
-    """
-    if not len(values):
-        raise BadInput(f"no {name} to sweep over; give at least one.")
-    return [base.replace(**{name: value, "seed": seed}) for value in values for seed in seeds]
 
 
 def variant_configs(

@@ -14,7 +14,7 @@ from xmr_core.methods import registry
 from xmr_core.methods.common import Inputs
 from xmr_core.methods.registry import MODULES, Options, build, method_spec, methods, option, papers, register
 from xmr_study.parameters import check_values
-from xmr_study.variants import known_labels, label_of
+from xmr_study.variants import label_of, labelled
 
 ADDRESS = "toy_method:SPEC"
 INPUTS = Inputs(5, 3, 9, word_dim=4)
@@ -89,7 +89,7 @@ def test_a_method_from_outside_is_compared_and_labelled(registered):
     assert methods()["toy-maxsim"] is registered and "toy-maxsim" not in papers()
     assert study.comparison()["Toy MaxSim i2t"] == ("toy-maxsim", {"direction": "i2t"})
     check_values({"method": "toy-maxsim"})  # of a notebook, or the command line
-    assert label_of("toy-maxsim") == "Toy MaxSim" and "Toy MaxSim" in known_labels()
+    assert label_of("toy-maxsim") == "Toy MaxSim" and "Toy MaxSim" in labelled()
     first, second = study.variant_configs(tiny_config("scan"), ["Toy MaxSim i2t", ADDRESS], [3])
     assert (first.method, first.options["direction"], first.train.seed) == ("toy-maxsim", "i2t", 3)
     assert second.method == ADDRESS and second.options["d"] == 16

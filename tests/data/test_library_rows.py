@@ -76,8 +76,8 @@ def test_a_task_takes_at_most_five_lines(task, names):
 MISTAKES = {
     "scores: misspelt": ("xmr.similarities.smooth_chamfer(images, captions, alhpa=3)", "alhpa"),
     "scores: shape": ("xmr.similarities.smooth_chamfer(images, captions[..., :7])", "width 7"),
-    "metrics: shape": ("xmr.rank_metrics(scores, [[0]] * 12)", "12 lists"),
-    "metrics: foreign qrels": ("xmr.rank_metrics(scores, {'q': {'0': 1}})", "no query"),
+    "metrics: shape": ("xmr.rank_metrics(scores, [[0]] * 12)", "scores of 6 × 12"),
+    "metrics: foreign qrels": ("xmr.rank_metrics(scores, {'q': {'0': 1}})", "none of the 6 queries"),
     "loss: shape": ("xmr.losses.hinge_triplet(scores, scores[:3] > 0)", "match"),
     "load: misspelt": ("xmr.load(folder, metod='dive')", "leave out"),
 }

@@ -9,7 +9,7 @@ from xmr_core.methods.common import Inputs
 from xmr_core.methods.registry import build, method_spec
 from xmr_study import paper_tables as published
 from xmr_study.claims import ABLATIONS, CLAIMS
-from xmr_study.variants import known_labels
+from xmr_study.variants import labelled
 
 INPUTS = Inputs(5, 3, 9, word_dim=4)
 TABLES = {f"{method}, {name}": table for method, tables in ABLATIONS.items() for name, table in tables.items()}
@@ -42,7 +42,7 @@ def test_every_row_of_an_ablation_scores_a_pair(label):
 def test_claims_are_about_runs_that_can_be_trained():
     for claim in CLAIMS:
         for name in (*claim.above, *claim.below):
-            assert set(name.split(" + ")) <= known_labels(), name
+            assert set(name.split(" + ")) <= labelled().keys(), name
 
 
 PRINTED = {  # ablation: the paper's table of it

@@ -3,7 +3,7 @@
 import pytest
 
 from xmr_study import paper_tables as published
-from xmr_study.variants import known_labels
+from xmr_study.variants import labelled
 
 PRINTED = {  # RSUM as printed beside the recalls
     "f30k": {
@@ -51,7 +51,7 @@ PRINTED = {  # RSUM as printed beside the recalls
 @pytest.mark.parametrize("corpus", PRINTED)
 def test_every_published_row_adds_up_and_is_of_a_method_of_the_study(corpus):
     table = published.retrieval(corpus, every=True)
-    assert {part for name in table["method"] for part in name.split(" + ")} <= known_labels()
+    assert {part for name in table["method"] for part in name.split(" + ")} <= labelled().keys()
     rsum = table.set_index(["method", "features", "text"])["rsum"]
     assert rsum.index.is_unique
     assert rsum.isna().sum() == (4 if corpus == "coco5k" else 0), "a sum of recalls that were not all printed"

@@ -103,17 +103,14 @@ def test_verdicts_are_paired_over_seeds(shift, wanted):
     assert study.verdict(better[:2], worse, "m")[0] == "undecided"
 
 
-def test_sweeps_and_variants():
+def test_variants():
     base = tiny_config()
-    configs = study.sweep_configs(base, "alpha", [1.0, 4.0], [0, 1])
-    assert [(c.options["alpha"], c.train.seed) for c in configs] == [(1.0, 0), (1.0, 1), (4.0, 0), (4.0, 1)]
     names, table = ["single vector", "MIL, slots"], study.ablation("dive", "similarity")
     vectors, mil = study.variant_configs(base.replace(objective="triplet"), names, [3], table)
     assert vectors.method == "vse++" and vectors.options == {"d": 16, "dropout": 0.0, "objective": "triplet"}
     assert mil.options["similarity"] == "mil" and mil.options["iterations"] == 1 and mil.train.seed == 3
     assert study.seeds("study") == [0, 1, 2, 3, 4] and study.seeds("quick", 2, 3) == [2, 3, 4]
     for call in (
-        lambda: study.sweep_configs(base, "alpha", [], [0]),
         lambda: study.variant_configs(base, ["MILL"], [0]),
         lambda: study.ablation("dive", "slotz"),
     ):

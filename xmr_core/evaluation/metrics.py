@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float, Int
 
-from xmr_core.base.errors import BadInput, require_choice
+from xmr_core.base.errors import BadInput, require_choice, require_number
 from xmr_core.base.types import RelevantRanks
 
 KS = (1, 5, 10)
@@ -39,11 +39,12 @@ def recall_at_k(ranks: RelevantRanks, k: int) -> Float[np.ndarray, " q"]:
 
 
 def precision_at_k(ranks: RelevantRanks, k: int) -> Float[np.ndarray, " q"]:
-    """Share of the first k items that are relevant, in [0, 1]. Used for CUB.
+    """Share of the first k items that are relevant, in [0, 1]. Raises: BadInput for k < 1. Used for CUB.
 
     >>> precision_at_k(RelevantRanks(np.array([0, 2, 3]), np.array([1, 4, 7]), n_gallery=9), 4).tolist()
     [0.5, 0.0]
     """
+    require_number("k", k, 1)
     return np.add.reduceat(ranks.ranks <= k, _starts(ranks), dtype=np.int64) / k
 
 
