@@ -75,10 +75,10 @@ class Model:
             parts.append(self.encoded("images", self.raw.new_images(pixels)))
         return joined(parts)
 
-    @torch.inference_mode()
     def encoded(self, modality: str, inputs: Features | Pixels | Tokens) -> Representation:
         """What the method reads of 'images' or 'captions' → representations on the CPU, all at once."""
-        return getattr(self.method, f"encode_{modality}")(inputs.to(self.method.device)).to("cpu")
+        with torch.inference_mode():
+            return getattr(self.method, f"encode_{modality}")(inputs.to(self.method.device)).to("cpu")
 
     def to(self, device: str | torch.device) -> "Model":
         """Let the method, and the frozen networks that read images and sentences for it, compute on a device from now
