@@ -4,9 +4,14 @@ import itertools
 
 import numpy as np
 import pytest
+import torch
 from scipy import stats as scipy_stats
 
 from xmr_core.base.errors import BadInput
+from xmr_core.base.types import EmbeddingSet, RelevantRanks
+from xmr_core.data.readers.assembly import plausible_match
+from xmr_core.evaluation import metrics, stats
+from xmr_core.evaluation.analysis.elements import keep_elements
 from xmr_core.evaluation.stats import bootstrap_interval, holm, image_error, paired_permutation, seed_interval
 
 
@@ -106,4 +111,22 @@ def test_holm():
 )
 def test_bad_input(call, message):
     with pytest.raises(BadInput, match=message):
+        call()
+
+
+ONE = RelevantRanks(np.array([0, 1]), np.array([3]), n_gallery=9)
+CODES, SET = np.eye(3, dtype=int), EmbeddingSet(torch.ones(1, 3, 2), torch.ones(1, 3, dtype=torch.bool))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: metrics.recall_at_k(ONE, 0), lambda: metrics.precision_at_k(ONE, 0),
+        lambda: metrics.random_hit(10, 11, 1), lambda: metrics.random_hit(10, 1, 0), lambda: stats.holm([0.01, 4.0]),
+        lambda: keep_elements(SET, [0, 0]), lambda: keep_elements(SET, [-1]), lambda: keep_elements(SET, []),
+        lambda: plausible_match(CODES, np.array([0, -1]), 0),
+    ],
+)  # fmt: skip
+def test_what_would_give_a_wrong_number_in_silence_is_refused(call):
+    with pytest.raises(BadInput):
         call()

@@ -30,11 +30,12 @@ def recall_at_k(ranks: RelevantRanks, k: int) -> Float[np.ndarray, " q"]:
     """R@K as image–text retrieval defines it: 1.0 if *any* relevant item is among the first k, else 0.0.
 
     The recall of information retrieval is another number: it divides by the number of relevant items.
-    Source: Karpathy & Fei-Fei, CVPR 2015.
+    Raises: BadInput for k < 1. Source: Karpathy & Fei-Fei, CVPR 2015.
 
     >>> recall_at_k(RelevantRanks(np.array([0, 2, 3]), np.array([1, 4, 7]), n_gallery=9), 5).tolist()
     [1.0, 0.0]
     """
+    require_number("k", k, 1)
     return (first_rank(ranks) <= k).astype(float)
 
 
@@ -167,9 +168,14 @@ def random_hit(gallery: int, relevant: int, k: int) -> float:
 
         P_K = 1 − C(N − R, K) / C(N, K)
 
+    Raises: BadInput for no item, more relevant items than items, or K below 1.
+
     >>> random_hit(10, 1, 5)
     0.5
     """
+    require_number("k", k, 1)
+    if not 0 <= relevant <= gallery or gallery < 1:
+        raise BadInput(f"{relevant} of {gallery} items cannot be relevant.")
     places = np.arange(min(k, gallery))
     return 1.0 - float(np.prod(np.clip((gallery - relevant - places) / (gallery - places), 0, 1)))
 

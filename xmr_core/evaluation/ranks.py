@@ -646,11 +646,17 @@ def checked_k(k: int, most: int | None = None) -> int:
 def _settled(scores: Scores, modality: str, q: int, items: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     """The k best of some items for one query by exact scores; equal ones in file order."""
     query = np.full(len(items), q)
-    exact = scores.pairs(query, items) if modality == "images" else scores.pairs(items, query)
-    order = np.lexsort((items, -exact))
+    return best_first(
+        scores, scores.pairs(query, items) if modality == "images" else scores.pairs(items, query), items, k
+    )
+
+
+def best_first(scores: Scores, exact: Float[np.ndarray, " n"], items: Int[np.ndarray, " n"], k: int) -> tuple:
+    """(exact scores, positions) of the k best of some items, best first; those that float64 cannot tell apart stand in
+    file order."""
+    order = np.argsort(-exact, kind="stable")
     exact, items = exact[order], items[order]
     with np.errstate(invalid="ignore"):  # −∞ − −∞
-        # groups that float64 cannot tell apart
         tied = np.cumsum(np.concatenate([[False], exact[:-1] - exact[1:] > scores.slack(exact)[:-1]]))
     order = np.lexsort((items, tied))[:k]
     return exact[order], items[order]

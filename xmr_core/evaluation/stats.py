@@ -158,12 +158,14 @@ def paired_permutation(
 def holm(p_values: Sequence[float]) -> Float[np.ndarray, " m"]:
     """Holm's step-down correction of several p values, in their order, each at most 1.
 
-    Source: Holm, Scandinavian Journal of Statistics, 1979.
+    Raises: BadInput for p outside [0, 1]. Source: Holm, Scandinavian Journal of Statistics, 1979.
 
     >>> holm([0.01, 0.04, 0.03]).round(2).tolist()
     [0.03, 0.06, 0.06]
     """
     p = np.asarray(p_values, float)
+    if not ((p >= 0) & (p <= 1)).all():
+        raise BadInput(f"p values must lie in [0, 1], got {p.tolist()}.")
     order = np.argsort(p)
     stepped = np.maximum.accumulate(p[order] * (len(p) - np.arange(len(p))))
     out = np.empty_like(p)

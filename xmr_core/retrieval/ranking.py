@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 from xmr_core.base.errors import BadInput, DamagedFile, require_choice, require_number
 from xmr_core.base.types import Features, GaussianEmbedding, Pixels, Representation
 from xmr_core.data.inputs import ImageLike, one_image, pixels_of
-from xmr_core.evaluation.ranks import MODALITIES, Scoring, checked_k, score_matrix, top_k
+from xmr_core.evaluation.ranks import MODALITIES, Scoring, best_first, checked_k, score_matrix, top_k
 from xmr_core.features.words import rule
 from xmr_core.retrieval.library import Library
 from xmr_core.similarities.base import Similarity
@@ -327,8 +327,4 @@ def _best_of(
     with np.errstate(invalid="ignore"):  # −∞ − −∞
         if 4 * np.nan_to_num(np.abs(exact - fast[close])).max() > margin:  # fast scores cannot choose
             close, exact = np.arange(len(items)), scored(scoring.exact, items)
-        order = np.argsort(-exact, kind="stable")
-        exact, items = exact[order], items[close[order]]
-        tied = np.cumsum(np.concatenate([[False], exact[:-1] - exact[1:] > scoring.slack(exact)[:-1]]))
-    order = np.lexsort((items, tied))[:k]
-    return exact[order], items[order]
+    return best_first(scoring, exact, items[close], k)

@@ -294,6 +294,8 @@ def plausible_match(
     require_number("ζ", zeta, 0, hint="PMRP averages 0, 1 and 2.")
     if codes.ndim != 2 or not np.isin(codes, (0, 1)).all() or len(labelled) != len(codes):
         raise BadInput(f"label codes are 0 or 1, images × classes; got {codes.shape}, and {len(labelled)} labels.")
+    if (image_of < 0).any():
+        raise BadInput("every caption needs the position of its image, counted from 0.")
     x = codes.astype(np.int32)
     near = x.sum(1)[:, None] + x.sum(1)[None] - 2 * x @ x.T <= zeta  # Hamming distance of codes of 0 and 1
     relevance = _of_matrix(near[image_of], caption_ids, image_ids)

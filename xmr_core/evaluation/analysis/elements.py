@@ -79,12 +79,15 @@ def nearest_partner(images: EmbeddingSet, captions: EmbeddingSet) -> pd.DataFram
 def keep_elements(sets: EmbeddingSet, numbers: Sequence[int]) -> EmbeddingSet:
     """The elements with these numbers only, in this order; means then run over the remaining ones.
 
-    Shapes: "n k d" → "n len(numbers) d"; residual and attention follow.
+    Shapes: "n k d" → "n len(numbers) d"; residual and attention follow. Raises: BadInput for no number, a repeated or a
+    negative one.
 
     >>> sets = EmbeddingSet(torch.zeros(5, 4, 8), torch.ones(5, 4, dtype=torch.bool))
     >>> keep_elements(sets, [2, 0]).x.shape
     torch.Size([5, 2, 8])
     """
+    if not numbers or len(set(numbers)) != len(numbers) or min(numbers) < 0:
+        raise BadInput(f"elements are numbered from 0, each at most once and at least one; got {list(numbers)}.")
     index = torch.as_tensor(list(numbers), device=sets.x.device)
     fields = {name: getattr(sets, name) for name in ("x", "mask", "residual", "attention")}
     return replace(sets, **{name: None if tensor is None else tensor[:, index] for name, tensor in fields.items()})
