@@ -179,8 +179,9 @@ def search(arguments: argparse.Namespace) -> int:
         lines = ["\nwhat adds to the scores", *explain.in_sentences(explain.explained(library, query, table))]
     nearest = [f"{word} (as {other})" for word, other in table.attrs["nearest"].items()]
     said = {"words that the method does not know": table.attrs["unknown_words"]}
-    for title, words in (said | {"words without a training caption": nearest}).items():
-        if words:
+    said |= {"words without a training caption": nearest, "cut off, beyond what the method reads": [table.attrs["cut"]]}
+    for title, words in said.items():
+        if any(words):
             print(printable(f"{title}: {', '.join(words)}"), file=sys.stderr)
     for name in {"item", "text"} & {*table.columns}:  # names and captions of others
         table[name] = [printable(value).replace("\n", " ") for value in table[name]]
