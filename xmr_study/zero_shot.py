@@ -72,7 +72,7 @@ def zero_shot_reference(
     started = datetime.now(UTC).isoformat(timespec="seconds")
     model = ZeroShot(source, device)
     texts = corpus.captions["text"].iloc[corpus.rows("test")[1]].tolist()
-    for message in (messages := tuple(unread(model.readings(texts), "test captions", USUAL)) if texts else ()):
+    for message in (messages := tuple(unread(model.readings(texts), "test captions", USUAL))):
         warnings.warn(message, stacklevel=2)
     evaluation, metrics = evaluate_corpus(zero_shot_scores(model, corpus, progress=progress), corpus)
     size = data.size if data.dataset == "scenes" else ""

@@ -36,9 +36,9 @@ class Prepared(RawInputs):
 
     def unread(self) -> list[str]:
         """What is not read of the captions of each split, in sentences for people."""
-        texts, splits = self.corpus.captions["text"], self.splits.items()
-        readings = ((self.captions.readings(texts.iloc[split.caption_rows]), name) for name, split in splits)
-        return [message for own, name in readings for message in unread(own, f"{name} captions", USUAL)]
+        texts, read = self.corpus.captions["text"].to_numpy(), self.captions.words.readings
+        readings = {name: read(texts[split.caption_rows].tolist()) for name, split in self.splits.items()}
+        return [message for name, own in readings.items() for message in unread(own, f"{name} captions", USUAL)]
 
     def load_pretrained(self, method: nn.Module) -> None:
         """Load the weights of the pretrained models that a new method fine-tunes; it is built with random ones."""

@@ -518,7 +518,7 @@ class WordPieces:
             if unknown:  # a full stop behind unknown words is no word
                 pieces = tuple(piece for piece in pieces if not regex.fullmatch(r"\p{P}*", piece))
             rest = max((end for _, _, end in parts), default=0)
-            out.append(Reading(text, pieces, unknown, text[rest:].strip() if e.overflowing else ""))
+            out.append(Reading(text, pieces, unknown, text[rest:].strip() if e.overflowing else "", self.max_length))
         return out
 
 

@@ -4,7 +4,7 @@ import io
 import json
 import pickle
 import re
-from collections import Counter, UserDict, defaultdict
+from collections import ChainMap, Counter, UserDict, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -91,9 +91,7 @@ def tokenise_treebank(text: str) -> list[str]:
     return _treebank().tokenize(normalize("NFC", normalize("NFC", text).lower()))
 
 
-RULES: dict[str, Callable[[str], list[str]]] = {
-    "words": tokenise, "treebank": tokenise_treebank, "words-1": tokenise_1
-}  # fmt: skip
+RULES: dict[str, Callable[[str], list[str]]] = {"words": tokenise, "treebank": tokenise_treebank, "words-1": tokenise_1}
 
 
 def rule(name: str) -> Callable[[str], list[str]]:
@@ -189,12 +187,9 @@ class Vocabulary:
 
     def readings(self, texts: Sequence[str], nearest: Mapping[str, str] | None = None) -> "list[Reading]":
         """What is read of each text. nearest: as for `encode`."""
-        tables, out = (self.numbers, nearest or {}), []
-        for text in texts:
-            words = rule(self.tokeniser)(text)
-            unknown = tuple(word for word in words if not any(word in table for table in tables))
-            out.append(Reading(text, tuple(word for word in words if word not in unknown), unknown))
-        return out
+        table, sentences = ChainMap(self.numbers, nearest or {}), map(rule(self.tokeniser), texts)
+        parts = ([[w for w in own if (w in table) == sought] for sought in (True, False)] for own in sentences)
+        return [Reading(text, *map(tuple, part)) for text, part in zip(texts, parts, strict=True)]
 
     def to_json(self) -> str:
         """The authors' JSON: word2idx, idx2word (keys are strings), idx (the number of words); and our tokeniser."""
@@ -208,15 +203,16 @@ class Vocabulary:
         try:
             content = json.loads(text)
             words, stored = content["idx2word"], content.get("tokeniser")
+            tokeniser = tokeniser if stored is None else stored
             ordered = tuple(words[str(n)] for n in range(len(words)))
             numbers = {word: n for n, word in enumerate(ordered)}
-            are_texts = all(isinstance(text, str) for text in (tokeniser if stored is None else stored, *ordered))
+            are_texts = all(isinstance(text, str) for text in (tokeniser, *ordered))
             if not are_texts or len(numbers) != len(ordered) or content.get("word2idx", numbers) != numbers:
                 raise ValueError("each word needs one number, the same in word2idx and idx2word")
         except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as e:
             raise DamagedFile(f"not a vocabulary file (word2idx, idx2word, idx): {str(e)[:200]}.") from None
-        names = {} if _of_latin(ordered) else {name: rule for rule, name in _STORED.items()}
-        return cls(ordered, tokeniser if stored is None else names.get(stored, stored))
+        names = {} if stored is None or _of_latin(ordered) else {name: rule for rule, name in _STORED.items()}
+        return cls(ordered, names.get(tokeniser, tokeniser))
 
 
 # What is read of a sentence, and what is not.
@@ -228,30 +224,30 @@ USUAL = 0.2  # share of unknown words from which a training says so
 @dataclass(frozen=True)
 class Reading:
     """The words or word pieces of a text that are known, those that are not, and the end that is cut off because it is
-    beyond the length of a text model."""
+    beyond the limit, a number of word pieces."""
 
     text: str
     words: tuple[str, ...]
     unknown: tuple[str, ...] = ()
     cut: str = ""
+    limit: int = 0
 
 
 def unread(readings: Sequence[Reading], what: str = "sentences", usual: float = 1.0) -> list[str]:
     """What is not read of texts, in sentences for people: texts of which nothing is known, texts that are cut, and a
     share of unknown words above `usual`. what: names the texts.
 
-    >>> unread([Reading("a b c d", ("a", "b"), cut="c d"), Reading("e", ("e",))])
-    ["1 of 2 sentences are longer than the text model reads and are cut; the first: 'a b c d', without 'c d'."]
+    >>> unread([Reading("a b c d", ("a", "b"), cut="c d", limit=2), Reading("e", ("e",))])
+    ["1 of 2 sentences are longer than 2 word pieces and are cut there; the first: 'a b c d'."]
     """
-    out, those = [], f"of {len(readings):,} {what}"
-    if wordless := [r for r in readings if not r.words]:
-        first = f"and all such are read alike; the first: {wordless[0].text!r:.60}."
-        out.append(f"{len(wordless):,} {those} have no word that this model knows, {first}")
-    if cut := [r for r in readings if r.cut]:
-        first = f"the first: {cut[0].text!r:.60}, without {cut[0].cut!r:.60}."
-        out.append(f"{len(cut):,} {those} are longer than the text model reads and are cut; {first}")
-    unknown, every = (sum(map(len, part)) for part in ([r.unknown for r in readings], [r.words for r in readings]))
-    if unknown > usual * (every := every + unknown):
+    those, limit = f"of {len(readings):,} {what}", max((r.limit for r in readings), default=0)
+    kinds = {
+        "have no word that this model knows, and all such are read alike": [r for r in readings if not r.words],
+        f"are longer than {limit} word pieces and are cut there": [r for r in readings if r.cut],
+    }
+    out = [f"{len(r):,} {those} {kind}; the first: {r[0].text!r:.60}." for kind, r in kinds.items() if r]
+    unknown, every = sum(len(r.unknown) for r in readings), sum(len(r.unknown + r.words) for r in readings)
+    if unknown > usual * every:
         way = "Choose a text_model that knows this language, or other training captions."
         out.append(f"{unknown / every:.0%} of the words {those} are not known. {way}")
     return out

@@ -79,11 +79,11 @@ def check_corpus(
     about = {"network": network_of(corpus), **corpus.about}
     shown = [f"{key}: {about[key]}" for key in ("captions", "splits", "protocol", "boxes", "network") if about.get(key)]
     shown += [f"words: {len(vocabulary):,} in train; {np.mean(others or [0]):.1%} of those in val and test are others"]
-    texts = {split: rows["text"].tolist() for split, rows in captions.items()}
-    if readings_of is None:
-        readings_of = Vocabulary.build(texts["train"]).readings
-        obstacles += _unserved({text: own for s in texts for text, own in zip(texts[s], words[s], strict=True)})
-    shown += [f"warning: {m}" for s in SPLITS for m in unread(readings_of(texts[s]), f"{s} captions", USUAL)]
+    texts = {split: captions[split]["text"].tolist() for split in SPLITS}
+    read = readings_of or Vocabulary.build(texts["train"]).readings
+    readings = {split: read(own) for split, own in texts.items()}
+    shown += [f"warning: {m}" for split, own in readings.items() for m in unread(own, f"{split} captions", USUAL)]
+    obstacles += _unserved(readings["train"])
     if corpus.features is not None:
         _examine_features(corpus, deep, shown, obstacles)
     elif deep:
@@ -100,13 +100,13 @@ def check_corpus(
     return Report(f"{title}: {size}", obstacles, faults.counts, splits, sections)
 
 
-def _unserved(words: dict[str, list[str]]) -> list[str]:
-    """Why captions cannot be read as words. words: text of a caption → its words."""
-    signs = [text for text, own in words.items() if not own]
-    glued = [text for text, own in words.items() if 0 < len(own) <= 2 and max(map(len, own)) > _GLUED]
-    kinds = {"hold no word": signs, "have no blanks between words": glued if 2 * len(glued) > len(words) else []}
-    way = "choose a text_model, which needs no such words"
-    return [f"{len(own):,} captions {kind} (the first: {own[0]!r:.60}): {way}" for kind, own in kinds.items() if own]
+def _unserved(readings: list[Reading]) -> list[str]:
+    """Why most captions cannot be read as they are."""
+    glued = [r for r in readings if 0 < len(r.words) <= 2 and max(map(len, r.words)) > _GLUED]
+    kinds = {"hold no word that is read": [r for r in readings if not r.words], "have no blanks between words": glued}
+    way = "choose a text_model that reads such captions"
+    most = {kind: own for kind, own in kinds.items() if 2 * len(own) > len(readings)}
+    return [f"{len(own):,} train captions {kind} (the first: {own[0].text!r:.60}): {way}" for kind, own in most.items()]
 
 
 def _counts(corpus: Corpus, split: str, words: list[list[str]]) -> dict[str, float]:
