@@ -298,6 +298,7 @@ def test_what_a_tokenizer_cuts_or_does_not_know(zoo):
     assert unread([foreign, foreign], usual=0.2)[1].startswith("100%") and not unread([])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fine_tune", ["", "text"])
 def test_a_training_says_what_it_does_not_read(zoo, fine_tune, own_home):
     texts = ["a dog " * 20 if n % 2 else "एक लड़का" for n in range(20)]
@@ -308,6 +309,7 @@ def test_a_training_says_what_it_does_not_read(zoo, fine_tune, own_home):
     assert len([m for m in run.provenance.messages if "captions" in m]) >= 4
 
 
+@pytest.mark.slow
 def test_a_run_whose_words_are_others_now_is_refused(monkeypatch, own_home):
     options = {"epochs": 1, "batch_images": 8, "d": 8, "device": "cpu"}
     model = fit("vse++", images=np.eye(20, dtype=np.float32), captions=["एक लड़का", "लड़की"] * 10, **options)

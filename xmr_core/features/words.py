@@ -108,7 +108,12 @@ def rule(name: str) -> Callable[[str], list[str]]:
 _STORED = {"words": "words-2", "words-1": "words"}
 
 
-def _of_latin(words: Sequence[str]) -> bool:
+def of_latin(words: Sequence[str]) -> bool:
+    """Whether both versions of the rule make such words.
+
+    >>> of_latin(["garçon"]), of_latin(["लड़का"])
+    (True, False)
+    """
     return max("".join(words), default="") < "\u0300"  # the first mark
 
 
@@ -166,7 +171,7 @@ class Vocabulary:
 
     @property
     def _stored_rule(self) -> str:
-        return self.tokeniser if _of_latin(self.words) else _STORED.get(self.tokeniser, self.tokeniser)
+        return self.tokeniser if of_latin(self.words) else _STORED.get(self.tokeniser, self.tokeniser)
 
     def encode(self, texts: Sequence[str], nearest: Mapping[str, str] | None = None) -> Tokens:
         """<start> words <end>, padded with 0 to the longest. nearest: word → the word that it is read as, where it has
@@ -211,7 +216,7 @@ class Vocabulary:
                 raise ValueError("each word needs one number, the same in word2idx and idx2word")
         except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as e:
             raise DamagedFile(f"not a vocabulary file (word2idx, idx2word, idx): {str(e)[:200]}.") from None
-        names = {} if stored is None or _of_latin(ordered) else {name: rule for rule, name in _STORED.items()}
+        names = {} if stored is None or of_latin(ordered) else {name: rule for rule, name in _STORED.items()}
         return cls(ordered, names.get(tokeniser, tokeniser))
 
 

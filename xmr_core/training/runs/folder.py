@@ -68,7 +68,7 @@ class TrainedRun(Evaluated):
     def prepared(self) -> Prepared:
         """The corpus, features and words that the run was trained on. Raises: BadInput where words are others now."""
         prepared, stored = prepare(self.config.data), _read(self.folder / CONFIG).get("identity", {}).get("data", {})
-        if (words := stored.get("vocabulary")) and words != prepared.identity.get("vocabulary"):
+        if stored and any(stored.get(name) != prepared.identity.get(name) for name in ("vocabulary", "words")):
             fault = f"run {self.id} was trained on other words than its captions have now"
             raise BadInput(f"{fault}: they were edited, or the rule of words has changed. Train it again.")
         return prepared
