@@ -29,6 +29,7 @@ def add_to(commands) -> None:
     check.add_argument("dataset", help="how its files are laid out, for example flickr8k or folder")
     check.add_argument("data_root", help="the folder")
     check.add_argument("--shallow", action="store_true", help="read lists and captions only, not every image")
+    check.add_argument("--text-model", metavar="NAME", help="also say which captions this model cuts or does not know")
     method = commands.add_parser("check-method", help="look at a method of your own before it is trained")
     method.add_argument("method", help="an address such as mymodule:SPEC, or an id")
     commands.add_parser("info", help="versions, and the folders of runs, caches and outputs")
@@ -103,6 +104,7 @@ def check(arguments: argparse.Namespace) -> int:
     from xmr_core.data.corpora import reader_of
     from xmr_core.data.inputs import planned_network
     from xmr_core.data.readers.check import check_corpus
+    from xmr_core.features.pretrained import word_pieces
 
     dataset, root = arguments.dataset, arguments.data_root
     if dataset == "scenes":
@@ -110,7 +112,8 @@ def check(arguments: argparse.Namespace) -> int:
 
     progress = partial(tqdm, desc="reading images", leave=False, disable=None)
     network = partial(planned_network, DataConfig(dataset, root))
-    report = check_corpus(dataset, reader_of(dataset), root, not arguments.shallow, progress, network)
+    read = word_pieces(arguments.text_model).readings if arguments.text_model else None
+    report = check_corpus(dataset, reader_of(dataset), root, not arguments.shallow, progress, network, read)
     print(printable(report.text()))
     return 0 if report.usable else 1
 
@@ -179,8 +182,9 @@ def search(arguments: argparse.Namespace) -> int:
         lines = ["\nwhat adds to the scores", *explain.in_sentences(explain.explained(library, query, table))]
     nearest = [f"{word} (as {other})" for word, other in table.attrs["nearest"].items()]
     said = {"words that the method does not know": table.attrs["unknown_words"]}
-    for title, words in (said | {"words without a training caption": nearest}).items():
-        if words:
+    said |= {"words without a training caption": nearest, "cut off, beyond what the method reads": [table.attrs["cut"]]}
+    for title, words in said.items():
+        if any(words):
             print(printable(f"{title}: {', '.join(words)}"), file=sys.stderr)
     for name in {"item", "text"} & {*table.columns}:  # names and captions of others
         table[name] = [printable(value).replace("\n", " ") for value in table[name]]

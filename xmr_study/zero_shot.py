@@ -1,5 +1,6 @@
 """Pretrained dual encoders (CLIP, SigLIP) as they are, under the same protocols as every trained method."""
 
+import warnings
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,6 +16,7 @@ from xmr_core.data.corpora import corpus_of
 from xmr_core.data.inputs import pixel_reader
 from xmr_core.evaluation.evaluate import Evaluated, Provenance, Setting, evaluate_corpus
 from xmr_core.evaluation.ranks import score_matrix
+from xmr_core.features.words import USUAL, unread
 from xmr_core.models.dual_encoder import READ_PADDING, ZeroShot
 from xmr_core.training.runs.config import STAGES, readable_id
 
@@ -69,6 +71,9 @@ def zero_shot_reference(
     corpus = corpus_of(data)
     started = datetime.now(UTC).isoformat(timespec="seconds")
     model = ZeroShot(source, device)
+    texts = corpus.captions["text"].iloc[corpus.rows("test")[1]].tolist()
+    for message in (messages := tuple(unread(model.readings(texts), "test captions", USUAL))):
+        warnings.warn(message, stacklevel=2)
     evaluation, metrics = evaluate_corpus(zero_shot_scores(model, corpus, progress=progress), corpus)
     size = data.size if data.dataset == "scenes" else ""
     return Evaluated(
@@ -82,6 +87,7 @@ def zero_shot_reference(
             parameters=sum(p.numel() for p in model.parameters()),
             environment=environment(device),
             relevances=tuple(sorted(corpus.relevance_sets)),
+            messages=messages,
             model=(str(source), model.identity),
         ),
     )

@@ -1,9 +1,11 @@
 """A check of a folder of data lists everything that is wrong with it, at once."""
 
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
+import tiny_models
 from PIL import Image
 
 from xmr_core.base.errors import DamagedFile
@@ -100,6 +102,36 @@ def test_many_faults_are_listed_at_once(flickr):
         FAULTS[name][0](flickr)
     report = check_corpus("flickr8k", load_flickr8k, flickr)
     assert len(report.obstacles) == 3 and sum(report.tolerated.values()) > 6
+
+
+@pytest.mark.parametrize(
+    "captions, obstacle, warning",
+    [
+        (["🐶🏃", "🐱"], "text_model", ""),
+        ([f"thedogrunsoverthegreengrass{n}" for n in range(40)], "text_model", "100% of the words"),
+        ([f"a{n} dog{n} of{n}" for n in range(40)], "", "100% of the words of 6 test captions"),
+        (["一只狗在跑", "एक लड़का"], "", ""),
+    ],
+)
+def test_captions_that_words_cannot_serve(tmp_path, captions, obstacle, warning):
+    for n in range(40):
+        Image.fromarray(noise(n, 9, 9, 3)).save(tmp_path / f"{n}.png")
+    rows = [f"{n}.png,{captions[n % len(captions)]}" for n in range(40)]
+    (tmp_path / "captions.csv").write_text("\n".join(["image,caption", *rows]), encoding="utf-8")
+    report = check_corpus("folder", load_folder, tmp_path)
+    assert report.usable is not bool(obstacle) and obstacle in "".join(report.obstacles)
+    assert warning in report.text() and bool(warning or obstacle) == ("warning:" in report.text())
+
+
+def test_a_text_model_that_does_not_serve(tmp_path, flickr, capsys):
+    net = tiny_models.save("bert", tmp_path / "bert")
+    assert main(["check", "flickr8k", str(flickr), "--text-model", str(net)]) == 0
+    assert "warning:" in capsys.readouterr().out
+    token_file(flickr).write_text(token_file(flickr).read_text().replace("A dog number", "a dog " * 9))
+    main(["check", "flickr8k", str(flickr), "--text-model", str(net)])
+    assert "40 of 40 train captions are longer than 20 word pieces" in capsys.readouterr().out
+    token_file(flickr).write_text(re.sub(r"\t.*", "\tएक लड़का", token_file(flickr).read_text()))
+    assert main(["check", "flickr8k", str(flickr), "--text-model", str(net)]) == 1
 
 
 def test_a_folder_to_search_is_none_to_train_on(tmp_path):

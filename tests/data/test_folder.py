@@ -9,7 +9,7 @@ from PIL import Image
 
 from xmr_core.base.errors import BadInput
 from xmr_core.data.readers.assembly import FaultLog
-from xmr_core.data.readers.folder import hash_split, load_folder
+from xmr_core.data.readers.folder import caption_table, hash_split, load_folder
 
 pytestmark = pytest.mark.usefixtures("own_home")
 
@@ -48,6 +48,27 @@ def test_without_captions_it_is_a_folder_to_search(photos):
         "text files that are not read (captions are looked for in captions.csv, captions.tsv, captions.jsonl, "
         "metadata.csv, metadata.jsonl, *captions*.json)": 1
     }
+
+
+LISTS = {
+    "['a dog' 'a cat']": 2, "[ 'a dog', 'a cat' ]": 2, '("a dog", "a cat")': 2, "{'a dog', 'a cat'}": 2,
+    json.dumps(['a "big" dog', "a cat 🐕", None]): 2, '["a man\'s dog" \'a cat\']': 2, "[b'a dog', b'a cat']": 2,
+    repr(np.array(["a dog", "a cat"], object)): 2, repr(np.array(["a dog", "a cat"])): 2,
+    repr(list(np.array(["a dog", "it's"]))): 2, "['a dog' 'a cat' ... 'a cow']": 3, "['a dog', nan]": 1,
+    "<StringArray>\n['a dog', 'a cat']\nLength: 2, dtype: str": 2,
+    "['a man's dog', 'a cat']": 0, "['a dog' 'a ca": 0, "{'en': 'a dog'}": 0, "nan": 0, "None": 0, "<NA>": 0,
+    "[nan]": 0,
+    "[a dog] runs": 1, '("a dog" it says)': 1, "none of the dogs": 1,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("cell", LISTS)
+def test_a_list_in_a_cell_is_its_captions_or_none(cell):
+    faults = FaultLog()
+    rows = [{"image": "a.png", "caption": cell}, {"image": "b.png", "caption": "a cow"}]
+    texts = caption_table(enumerate(rows, 1), "x", faults)["text"][:-1].tolist()
+    assert len(texts) == LISTS[cell] and (texts or faults.counts) and not any("['" in t or "' '" in t for t in texts)
+    assert bool(faults.counts) == any(mark in cell for mark in ("nan", "null", "...")) or not texts
 
 
 TABLES = {

@@ -18,6 +18,7 @@ from torch.testing import assert_close
 import xmr_core
 from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.base.types import Features, Pixels, Tokens
+from xmr_core.data.prepare import _recent
 from xmr_core.encoders.pretrained import SUMMARIES, StatesEncoder, TextBackbone, VisionBackbone
 from xmr_core.encoders.text import BertEncoder
 from xmr_core.features.pretrained import (
@@ -34,8 +35,11 @@ from xmr_core.features.pretrained import (
     read_preprocessing,
     word_pieces,
 )
+from xmr_core.features.words import Vocabulary, unread
 from xmr_core.methods.common import Inputs
 from xmr_core.methods.registry import build
+from xmr_core.models.load import fit
+from xmr_core.training.runs.folder import load as load_run
 
 NORMAL = {"image_mean": MEAN, "image_std": STD}
 TEXTS = ["a dog runs", "The big red ball sits on the grass and the small dog runs", "cats", "a dog runs on the grass"]
@@ -282,6 +286,38 @@ def test_word_pieces(zoo):
         word_pieces(zoo("vit"))
     with pytest.raises(BadInput, match="word piece 17 of 10"):
         WordPieces.from_json(json.dumps({**json.loads(pieces.to_json()), "rows": 10}))(TEXTS)
+
+
+def test_what_a_tokenizer_cuts_or_does_not_know(zoo):
+    pieces = word_pieces(zoo("bert"), max_length=6)
+    short, long, foreign = pieces.readings(["a dog runs", "a dog runs on the grass", "एक लड़का ."])
+    assert short.words == ("a", "dog", "runs") and not short.unknown and not short.cut
+    assert long.cut == "the grass" and long.limit == 6
+    assert not foreign.words and foreign.unknown == ("एक", "लड़का", ".")
+    assert len(unread([short, long, foreign])) == 2 and "1 of 3" in unread([short, long, foreign])[1]
+    assert unread([foreign, foreign], usual=0.2)[1].startswith("100%") and not unread([])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fine_tune", ["", "text"])
+def test_a_training_says_what_it_does_not_read(zoo, fine_tune, own_home):
+    texts = ["a dog " * 20 if n % 2 else "एक लड़का" for n in range(20)]
+    options = {"text_model": str(zoo("bert")), "fine_tune": fine_tune, "epochs": 1, "batch_images": 8, "d": 8}
+    with pytest.warns(UserWarning, match="train captions are longer than 20 word pieces"):
+        model = fit("vse++", images=np.eye(20, dtype=np.float32), captions=texts, device="cpu", **options)
+    run = load_run(model.about["run"])
+    assert len([m for m in run.provenance.messages if "captions" in m]) >= 4
+
+
+@pytest.mark.slow
+def test_a_run_whose_words_are_others_now_is_refused(monkeypatch, own_home):
+    options = {"epochs": 1, "batch_images": 8, "d": 8, "device": "cpu"}
+    model = fit("vse++", images=np.eye(20, dtype=np.float32), captions=["एक लड़का", "लड़की"] * 10, **options)
+    run = load_run(model.about["run"])
+    monkeypatch.setattr(Vocabulary, "hash", "that of another rule")
+    _recent.clear()
+    with pytest.raises(BadInput, match="other words"):
+        run.method()
 
 
 def test_a_tokenizer_class_that_wants_another_package_is_read_from_its_json(zoo, copy):

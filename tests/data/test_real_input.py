@@ -3,6 +3,7 @@
 import json
 import math
 import shutil
+from unicodedata import normalize
 
 import numpy as np
 import pytest
@@ -10,12 +11,21 @@ from PIL import Image
 
 from xmr_core.base import paths
 from xmr_core.base.errors import BadInput, CannotWrite, DamagedFile
+from xmr_core.base.fingerprint import content_hash
 from xmr_core.data.readers.official import load_flickr8k
 from xmr_core.features import cache
 from xmr_core.features.cache import Reduction, cached_features, principal_components, reduced_features
 from xmr_core.features.cells import CellDescriptor
 from xmr_core.features.images import TrainingCrops, convert_to_rgb, read_image
-from xmr_core.features.words import Vocabulary, load_word_vectors, tokenise
+from xmr_core.features.words import (
+    UNKNOWN,
+    NearestWords,
+    Vocabulary,
+    load_word_vectors,
+    read_vocabulary,
+    tokenise,
+    tokenise_1,
+)
 
 pytestmark = pytest.mark.usefixtures("own_home")
 
@@ -137,6 +147,63 @@ def test_words_and_numbers():
     assert tokens.ids.tolist() == [[1, 4, 6, 2, 0], [1, 4, 3, 7, 2]] and tokens.mask.sum(1).tolist() == [4, 5]
     assert Vocabulary.from_json(v.to_json()) == v and Vocabulary.build(["a a b"], min_count=2).words[4:] == ("a",)
     assert json.loads(v.to_json())["idx2word"]["6"] == "dog"
+
+
+# writing system → two sentences that differ in one person, thing or deed
+SCRIPTS = {
+    "Latin": ("un garçon mange", "un garcon mange"), "Turkish": ("İki köpek koşuyor", "İki köpek kosuyor"),
+    "Vietnamese": ("một cậu bé", "một cầu bé"), "Greek": ("ένα αγόρι παίζει", "ένα κορίτσι παίζει"),
+    "Cyrillic": ("мой мальчик", "мои мальчик"), "Hebrew": ("יֶלֶד רָץ", "יַלְדָּה רָצָה"),
+    "Arabic": ("وَلَد يَلعَبُ", "وُلِد يَلعَبُ"), "Persian": ("نامه‌ای آنجا", "نامهای آنجا"),
+    "Devanagari": ("एक लड़का खेल रहा है", "एक लड़की खेल रही है"), "Bengali": ("একটি ছেলে", "একটি ছোলা"),
+    "Tamil": ("ஒரு சிறுவன்", "ஒரு சிறுவனி"), "Malayalam": ("അവന്‍ ഓടി", "അവന് ഓടി"),
+    "Sinhala": ("ශ්‍රී", "ශ්රි"), "Thai": ("เด็กชายวิ่ง", "เด็กหญิงวิ่ง"), "Lao": ("ເດັກຊາຍ", "ເດັກຍິງ"),
+    "Khmer": ("ក្មេងប្រុស", "ក្មេងស្រី"), "Burmese": ("ယောက်ျားလေး", "မိန်းကလေး"), "Tibetan": ("བུ་རྒྱུག", "བུ་མོ་རྒྱུག"),
+    "Han": ("一只狗在跑", "一只猫在跑"), "Japanese": ("パンを食べる", "ハンを食べる"),
+    "Hangul": ("소년이 논다", "소녀가 논다"),
+    "Ethiopic": ("ወንድ ልጅ", "ሴት ልጅ"), "Georgian": ("ბიჭი თამაშობს", "გოგო თამაშობს"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("one, other", SCRIPTS.values(), ids=SCRIPTS)
+def test_words_of_every_script(one, other):
+    v = Vocabulary.build([one, other])
+    assert len({tuple(row) for row in v.encode([one, other]).ids.tolist()}) == 2
+    for text in (one, other):
+        forms = [f"\ufeff\u200e{normalize('NFD', text)}.\u200d", text.replace(" ", "\u2060 \u00ad")]
+        assert all(tokenise(form) == tokenise(text) for form in (normalize("NFC", text), *forms))
+        assert UNKNOWN not in (v.words[n] for n in v.encode(forms).ids.flatten())
+    again = Vocabulary.from_json(v.to_json())
+    assert again == v and again.hash == v.hash
+
+
+def test_words_as_they_were():
+    rng = np.random.default_rng(0)
+    signs = [chr(c) for c in range(0x250) if c not in (0xAD, 0x130)]
+    texts = ["".join(rng.choice(signs, 30)) for _ in range(300)] + ["".join(rng.choice(signs[:128], 30)) for _ in "ab"]
+    assert [tokenise(t) for t in texts] == [tokenise_1(t) for t in texts], "of Latin letters in one piece"
+    assert tokenise("İki 只狗 3️⃣ كـلـب co\u00adop do\u200dg") == ["iki", "只", "狗", "3", "كلب", "coop", "dog"]
+
+
+def test_a_vocabulary_of_the_rule_before_marks_keeps_its_meaning():
+    latin, hindi = ["a dog", "un café"], ["एक लड़का"]
+    assert Vocabulary.build(latin).hash == content_hash([Vocabulary.build(latin).words, "words"])
+    words = ("<pad>", "<start>", "<end>", "<unk>", *sorted(tokenise_1(hindi[0])))
+    stored = {"idx2word": {str(n): word for n, word in enumerate(words)}, "tokeniser": "words"}
+    old, now = Vocabulary.from_json(json.dumps(stored)), Vocabulary.build(hindi)
+    assert UNKNOWN not in (words[n] for n in old.encode(hindi).ids[0]), "read as it was made"
+    assert old.hash == content_hash([words, "words"]) and Vocabulary.from_json(old.to_json()) == old
+    assert Vocabulary(words).hash != old.hash and json.loads(now.to_json())["tokeniser"] != "words"
+
+
+def test_files_of_words_in_decomposed_letters(tmp_path):
+    (tmp_path / "v.txt").write_text(normalize("NFD", "café 1 2\nthé 1 2.1\nniño 3 -1\n"))
+    v = Vocabulary.build(["un café", "niño"])
+    assert load_word_vectors(tmp_path / "v.txt", v.words)[1].sum() == 2
+    assert dict(NearestWords(tmp_path / "v.txt", v)) == {"thé": "café"}
+    words = [*v.words[:4], *(normalize("NFD", word) for word in v.words[4:])]
+    (tmp_path / "v.json").write_text(json.dumps({"idx2word": dict(enumerate(words))}))
+    assert read_vocabulary(tmp_path / "v.json").encode(["Un CAFÉ niño"]).ids.equal(v.encode(["un café niño"]).ids)
 
 
 def test_the_rule_that_makes_words_is_kept_with_them():

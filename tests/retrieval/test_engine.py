@@ -235,7 +235,7 @@ def test_an_index_with_elements_is_searched_in_two_stages(tmp_path, shared_home,
     text = index.texts[0] + " zeppelin"
     exact, found = search(index, text), search(index, text, elements=elements)
     assert found["item"].tolist() == exact["item"].tolist() and np.allclose(found["score"], exact["score"], atol=1e-6)
-    assert found.attrs == exact.attrs == {"unknown_words": ("zeppelin",), "nearest": {}}
+    assert found.attrs == exact.attrs == {"unknown_words": ("zeppelin",), "nearest": {}, "cut": ""}
     rank = "everything was compared"
     monkeypatch.setattr(sys.modules["xmr_core.retrieval.ranking"], "rank", lambda *_: pytest.fail(rank))
     capsys.readouterr()

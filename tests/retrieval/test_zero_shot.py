@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,8 @@ from xmr_core.base.errors import BadInput
 from xmr_core.base.types import Corpus, Pixels
 from xmr_core.features.images import array_reader
 from xmr_core.models.dual_encoder import ZeroShot
+from xmr_core.models.load import load
+from xmr_core.retrieval.ranking import Query, not_read
 from xmr_study.zero_shot import zero_shot_scores
 
 PER_IMAGE = 2
@@ -89,6 +92,17 @@ def test_siglips_captions_are_read_as_it_was_trained(zoo, tmp_path):
     assert ZeroShot(first).tokens(["A Dog !"])[0].ids[0].tolist() == [4, 5, 3, *[0] * 7], "without punctuation"
     clip = ZeroShot(zoo["clip"]).tokens(["A Dog !", "a"])[0]
     assert clip.ids.tolist() == [[WORD_IDS["A"], WORD_IDS["Dog"], WORD_IDS["!"], 3], [4, 3, 0, 0]], "CLIP's as they are"
+
+
+@pytest.mark.parametrize("name", ["clip", "siglip"])
+def test_what_is_cut_or_unknown_is_told(zoo, name):
+    model = load(zoo[name])
+    with pytest.warns(UserWarning, match="1 of 2 sentences are longer than 1. word pieces"):
+        model.encode_texts(["a dog", "A dog " * 9])
+    with pytest.warns(UserWarning, match="2 of 3 sentences have no word"):
+        model.encode_texts(["लड़का", "लड़की", "a"])
+    said = not_read(SimpleNamespace(raw=model.raw), Query("text", "a dog लड़का" + " runs" * 9 + " big ball"))
+    assert said["unknown_words"] == ("लड़का",) and said["cut"].endswith("big ball")
 
 
 def test_what_cannot_be_asked_is_refused(zoo):

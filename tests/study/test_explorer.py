@@ -178,9 +178,9 @@ def test_text_is_escaped(explorer, libraries):
     card = markup.answer(1, 0.5, text="<script>alert(1)</script>", marks=["annotated", "class"])
     assert "<script>" not in card and "title='class'" in card
     explorer.text.value = "a red circle"
-    ranking = replace(explorer.rankings[0], unknown_words=["<u>"])
+    ranking = replace(explorer.rankings[0], unknown_words=["<u>"], cut="the <u> end")
     _, html = query_html(Query("text", "<i> circle"), {"<i>": libraries["vse++"]}, ranking)
-    assert "<i> circle" not in html and "<u>" not in html
+    assert "<i> circle" not in html and "<u>" not in html and "the &lt;u&gt; end" in html
     assert "#0173b2 55.0%" in words([("red", 0.2), ("a", -0.1)]) and "#de8f05 55.0%" in words([("a", -0.1)])
     assert words([]) == "<div class='xmr-words'></div>" and "<b>" not in words([("<b>", 1.0)])
 

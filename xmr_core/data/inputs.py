@@ -27,7 +27,7 @@ from xmr_core.features.cells import CellDescriptor
 from xmr_core.features.efficientnet_lite import RESOLUTIONS, WAYS, EfficientNetLiteGrid, not_installed, packaged_weights
 from xmr_core.features.images import Crop, Fit, TrainingCrops
 from xmr_core.features.pretrained import ModelFolder, PretrainedGrid, PretrainedStates, WordPieces
-from xmr_core.features.words import NearestWords, Vocabulary, load_word_vectors, read_nearest, read_vocabulary, rule
+from xmr_core.features.words import NearestWords, Reading, Vocabulary, load_word_vectors, read_nearest, read_vocabulary
 from xmr_core.methods.common import Inputs
 
 View = tuple[np.ndarray, np.ndarray | None]  # local features "n l e"; global features "n e" or None
@@ -362,6 +362,11 @@ class CaptionReader:
             return CaptionStates(np.concatenate(states), _offsets([len(s) for s in states]), rows).read(rows)
         return self.words.encode(texts, self.nearest) if isinstance(self.words, Vocabulary) else self.words(texts)[0]
 
+    def readings(self, texts: Sequence[str]) -> list[Reading]:
+        """What is read of each text: its known words or pieces, the unknown ones, and what is cut off."""
+        nearest = [self.nearest] if isinstance(self.words, Vocabulary) else []
+        return self.words.readings(texts, *nearest)
+
 
 CaptionInputs = tuple[Tokens | CaptionStates, CaptionReader, dict[str, str], dict[str, object], float | None]
 
@@ -385,7 +390,8 @@ def caption_inputs(
         vocabulary = Vocabulary.build(corpus.captions["text"][training].tolist(), tokeniser=config.tokeniser)
     tokens = vocabulary.encode(texts)
     file = None if config.dataset == "scenes" and not config.word_vectors else word_vector_file(config)
-    identity = {"vocabulary": vocabulary.hash, "word_vectors": "" if file is None else fingerprint.file_hash(file)}
+    identity = {} if vocabulary.of_latin else {"words": vocabulary.hash}  # Latin words follow from the corpus
+    identity["word_vectors"] = "" if file is None else fingerprint.file_hash(file)
     sizes = {"vocabulary": len(vocabulary.words), "word_dim": config.word_dim}
     if file is None:
         return tokens, CaptionReader(vocabulary), identity, sizes, None
@@ -503,12 +509,9 @@ class RawInputs:
         return self.captions(texts)
 
     def words_of(self, text: str) -> tuple[list[str], list[str]]:
-        """(words that are known or read as others, words that are not known). A text model knows all word pieces."""
-        if self.vocabulary is None:
-            return text.split(), []
-        words, tables = rule(self.vocabulary.tokeniser)(text), (self.vocabulary.numbers, self.captions.nearest or {})
-        unknown_words = [word for word in words if not any(word in table for table in tables)]
-        return [word for word in words if word not in unknown_words], unknown_words
+        """(words or pieces that are known or read as others, those that are not known)."""
+        reading = self.captions.readings([text])[0]
+        return list(reading.words), list(reading.unknown)
 
     def to(self, device: torch.device | str) -> None:
         """Let the frozen networks that read images and sentences compute on another device; what has none stays."""

@@ -13,6 +13,7 @@ from xmr_core.data.batches import Split
 from xmr_core.data.config import DataConfig
 from xmr_core.data.corpora import READERS, corpus_of
 from xmr_core.data.inputs import RawInputs, caption_inputs, image_inputs
+from xmr_core.features.words import USUAL, unread
 from xmr_core.methods.common import Inputs
 
 _REMEMBERED = 4  # prepared corpora of a process
@@ -32,6 +33,12 @@ class Prepared(RawInputs):
     identity: dict[str, str | int]
     config: DataConfig
     coverage: float | None
+
+    def unread(self) -> list[str]:
+        """What is not read of the captions of each split, in sentences for people."""
+        texts, read = self.corpus.captions["text"].to_numpy(), self.captions.words.readings
+        readings = {name: read(texts[split.caption_rows].tolist()) for name, split in self.splits.items()}
+        return [message for name, own in readings.items() for message in unread(own, f"{name} captions", USUAL)]
 
     def load_pretrained(self, method: nn.Module) -> None:
         """Load the weights of the pretrained models that a new method fine-tunes; it is built with random ones."""

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import ModuleType
 
 import numpy as np
+import regex
 import torch
 from jaxtyping import Float, UInt8
 from safetensors import SafetensorError
@@ -27,6 +28,7 @@ from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.base.machine import alone
 from xmr_core.base.types import Tokens
 from xmr_core.features.images import Fit, Frozen, by_few, channels_first
+from xmr_core.features.words import Reading
 
 _HUB_FILES = ["*.json", "*.txt", "*.model", "model.safetensors", "model-*-of-*.safetensors"]
 MINILM = "minilm"  # a name, where no folder is called so
@@ -504,6 +506,20 @@ class WordPieces:
         if ids.max(initial=0) >= self.rows:
             raise BadInput(f"word piece {ids.max()} of {self.rows}: tokenizer and weights are of two models.")
         return Tokens(torch.from_numpy(ids), torch.from_numpy(mask)), sum(bool(e.overflowing) for e in encoded)
+
+    def readings(self, texts: Sequence[str]) -> list[Reading]:
+        """What is read of each text: its pieces, those that stand for anything unknown, and the end that is cut."""
+        model, texts, out = json.loads(self.backend)["model"], list(texts), []
+        stands_for_unknown = model.get("unk_id", self._tokenizer.token_to_id(model.get("unk_token") or ""))
+        for text, e in zip(texts, self._tokenizer.encode_batch(texts), strict=True):
+            parts = [(i, *span) for i, span, no in zip(e.ids, e.offsets, e.special_tokens_mask, strict=True) if not no]
+            unknown = tuple(text[start:end] for i, start, end in parts if i == stands_for_unknown)
+            pieces = tuple(text[start:end] for i, start, end in parts if i != stands_for_unknown)
+            if unknown:  # a full stop behind unknown words is no word
+                pieces = tuple(piece for piece in pieces if not regex.fullmatch(r"\p{P}*", piece))
+            rest = max((end for _, _, end in parts), default=0)
+            out.append(Reading(text, pieces, unknown, text[rest:].strip() if e.overflowing else "", self.max_length))
+        return out
 
 
 def word_pieces(source: Source, max_length: int | None = 64) -> WordPieces:

@@ -4,14 +4,16 @@ import io
 import json
 import pickle
 import re
-from collections import Counter, UserDict, defaultdict
+from collections import ChainMap, Counter, UserDict, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
+from unicodedata import normalize
 
 import numpy as np
+import regex
 import torch
 from jaxtyping import Bool, Float
 
@@ -22,17 +24,61 @@ from xmr_core.base.fingerprint import content_hash
 from xmr_core.base.paths import read_regular
 from xmr_core.base.types import Tokens
 
-_WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)?")
+# Scripts that are written without blanks between words. Each of their letters, with its marks, is a word.
+_UNSPACED = "Han Hiragana Katakana Bopomofo Yi Thai Lao Khmer Myanmar Javanese Balinese Tai_Le New_Tai_Lue Tai_Tham"
+_EACH = "[[" + "".join(rf"\p{{{script}}}" for script in _UNSPACED.split()) + r"]&&\p{L}]"
+_MARKS, _RUN = r"[\p{Mn}\p{Mc}\u200c\u200d]", rf"[[\p{{L}}\p{{N}}]--{_EACH}]"
+_REST = rf"{_RUN}(?:{_RUN}|{_MARKS})*"
+_WORD = regex.compile(rf"(?V1){_EACH}{_MARKS}*|{_REST}(?:'{_REST})?")
+
+# What is not seen (soft hyphens, marks of direction, Arabic letters drawn out) makes no other word. A joiner does where
+# it changes letters: beside a virama, and where it parts Arabic letters that else join.
+_UNSEEN = regex.compile(
+    r"""((?<=\p{ccc=9})[\u200c\u200d](?=\p{L})|(?<=\u0d4d)\u200d|\u200d(?=\p{ccc=9})
+    |(?<=\p{jt=D}\p{Mn}*)\u200c(?=[\p{jt=D}\p{jt=R}]))|[\p{DI}\u0640--\u200b]""",
+    regex.V1 | regex.X,
+)
+
+_WORD_1 = re.compile(r"[^\W_]+(?:'[^\W_]+)?")
+
+
+def composed(text: str) -> str:
+    """The same text in Unicode's composed form (NFC), without what is not seen: two texts that are read alike are
+    equal.
+
+    >>> composed("cafe\u0301, co\u00adop") == "café, coop"
+    True
+    """
+    return text if text.isascii() else normalize("NFC", _UNSEEN.sub(r"\1", normalize("NFC", text)))
+
+
+def small(text: str) -> str:
+    """A composed text in small letters. The dot that `lower` leaves of a Turkish İ is dropped.
+
+    >>> small("İki")
+    'iki'
+    """
+    return composed(composed(text).lower().replace("i\u0307", "i"))
 
 
 def tokenise(text: str) -> list[str]:
-    """Rule 'words': lower-case words and numbers of every script that writes spaces between words.
+    """Rule 'words': lower-case words and numbers of every script; of scripts that write no blanks between words, each
+    letter.
 
-    An apostrophe stays inside its word, and other punctuation is dropped. Nothing has to be downloaded.
+    Marks of letters belong to their word, an apostrophe stays inside it, and other punctuation is dropped. Nothing has
+    to be downloaded.
     >>> tokenise("A man's dog-walk, isn't IT?")
     ['a', "man's", 'dog', 'walk', "isn't", 'it']
+    >>> tokenise("एक लड़की, 一只狗")
+    ['एक', 'लड़की', '一', '只', '狗']
     """
-    return _WORD.findall(text.lower().replace("’", "'"))
+    return tokenise_1(text) if text.isascii() else _WORD.findall(small(text).replace("’", "'"))
+
+
+def tokenise_1(text: str) -> list[str]:
+    """Rule 'words-1': what 'words' was before it knew marks. Models of other than Latin words that it made keep it; of
+    ASCII it makes the same words, and faster."""
+    return _WORD_1.findall(text.lower().replace("’", "'"))
 
 
 def tokenise_treebank(text: str) -> list[str]:
@@ -42,10 +88,10 @@ def tokenise_treebank(text: str) -> list[str]:
     for a caption of one sentence the tokens are the same.
     Raises: BadInput, when NLTK is not installed.
     """
-    return _treebank().tokenize(text.lower())
+    return _treebank().tokenize(normalize("NFC", normalize("NFC", text).lower()))
 
 
-RULES: dict[str, Callable[[str], list[str]]] = {"words": tokenise, "treebank": tokenise_treebank}
+RULES: dict[str, Callable[[str], list[str]]] = {"words": tokenise, "treebank": tokenise_treebank, "words-1": tokenise_1}
 
 
 def rule(name: str) -> Callable[[str], list[str]]:
@@ -56,6 +102,10 @@ def rule(name: str) -> Callable[[str], list[str]]:
     """
     require_choice("tokeniser", name, RULES)
     return RULES[name]
+
+
+# Names of rules in files of other than Latin words, which 'words' once made without their marks.
+_STORED = {"words": "words-2", "words-1": "words"}
 
 
 @cache
@@ -101,12 +151,23 @@ class Vocabulary:
 
     @cached_property
     def numbers(self) -> dict[str, int]:
-        return {word: n for n, word in enumerate(self.words)}
+        """Word → its number. A word of a file that is not composed has it in both forms."""
+        written = {word: n for n, word in enumerate(self.words)}
+        return written if self.tokeniser == "words-1" else {composed(w): n for w, n in written.items()} | written
 
     @property
     def hash(self) -> str:
         """16 hex digits, stored with every run, because another vocabulary gives the same weights another meaning."""
-        return content_hash([self.words, self.tokeniser])
+        return content_hash([self.words, self._stored_rule])
+
+    @property
+    def of_latin(self) -> bool:
+        """Whether its words are made alike by 'words' and 'words-1': they have no letter beyond the first mark."""
+        return max("".join(self.words)) < "\u0300"
+
+    @property
+    def _stored_rule(self) -> str:
+        return self.tokeniser if self.of_latin else _STORED.get(self.tokeniser, self.tokeniser)
 
     def encode(self, texts: Sequence[str], nearest: Mapping[str, str] | None = None) -> Tokens:
         """<start> words <end>, padded with 0 to the longest. nearest: word → the word that it is read as, where it has
@@ -115,7 +176,8 @@ class Vocabulary:
         rows, split = [], rule(self.tokeniser)
         for n, text in enumerate(texts):
             if not (words := split(text)):
-                raise BadInput(f"caption {n} is empty: {text!r} holds no word. Drop it or give it text.")
+                fault = f"caption {n} is empty: {text!r:.60} holds no word"
+                raise BadInput(f"{fault}. Drop it, give it text, or choose a text_model, which also reads signs.")
             read = [word if word in self.numbers else (nearest or {}).get(word, UNKNOWN) for word in words]
             rows.append([1, *(self.numbers.get(word, 3) for word in read), 2])
         lengths = np.array([len(row) for row in rows], np.int64)
@@ -124,17 +186,25 @@ class Vocabulary:
         ids[mask] = [number for row in rows for number in row]
         return Tokens(torch.from_numpy(ids), torch.from_numpy(mask))
 
+    def readings(self, texts: Sequence[str], nearest: Mapping[str, str] | None = None) -> "list[Reading]":
+        """What is read of each text. nearest: as for `encode`."""
+        table, sentences = ChainMap(self.numbers, nearest or {}), map(rule(self.tokeniser), texts)
+        parts = ([[w for w in own if (w in table) == sought] for sought in (True, False)] for own in sentences)
+        return [Reading(text, *map(tuple, part)) for text, part in zip(texts, parts, strict=True)]
+
     def to_json(self) -> str:
         """The authors' JSON: word2idx, idx2word (keys are strings), idx (the number of words); and our tokeniser."""
-        tables = {"word2idx": self.numbers, "idx2word": {str(n): word for n, word in enumerate(self.words)}}
-        return json.dumps({**tables, "idx": len(self.words), "tokeniser": self.tokeniser})
+        numbers = {word: n for n, word in enumerate(self.words)}
+        tables = {"word2idx": numbers, "idx2word": {str(n): word for word, n in numbers.items()}}
+        return json.dumps({**tables, "idx": len(self.words), "tokeniser": self._stored_rule})
 
     @classmethod
     def from_json(cls, text: str, tokeniser: str = "words") -> "Vocabulary":
         """Read such JSON. tokeniser: the rule where the file names none. Raises: DamagedFile for another layout."""
         try:
             content = json.loads(text)
-            words, tokeniser = content["idx2word"], content.get("tokeniser", tokeniser)
+            words, stored = content["idx2word"], content.get("tokeniser")
+            tokeniser = tokeniser if stored is None else stored
             ordered = tuple(words[str(n)] for n in range(len(words)))
             numbers = {word: n for n, word in enumerate(ordered)}
             are_texts = all(isinstance(text, str) for text in (tokeniser, *ordered))
@@ -142,7 +212,46 @@ class Vocabulary:
                 raise ValueError("each word needs one number, the same in word2idx and idx2word")
         except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as e:
             raise DamagedFile(f"not a vocabulary file (word2idx, idx2word, idx): {str(e)[:200]}.") from None
-        return cls(ordered, tokeniser)
+        names = {} if stored is None or cls(ordered).of_latin else {name: rule for rule, name in _STORED.items()}
+        return cls(ordered, names.get(tokeniser, tokeniser))
+
+
+# What is read of a sentence, and what is not.
+
+
+USUAL = 0.2  # share of unknown words from which a training says so
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The words or word pieces of a text that are known, those that are not, and the end that is cut off because it is
+    beyond the limit, a number of word pieces."""
+
+    text: str
+    words: tuple[str, ...]
+    unknown: tuple[str, ...] = ()
+    cut: str = ""
+    limit: int = 0
+
+
+def unread(readings: Sequence[Reading], what: str = "sentences", usual: float = 1.0) -> list[str]:
+    """What is not read of texts, in sentences for people: texts of which nothing is known, texts that are cut, and a
+    share of unknown words above `usual`. what: names the texts.
+
+    >>> unread([Reading("a b c d", ("a", "b"), cut="c d", limit=2), Reading("e", ("e",))])
+    ["1 of 2 sentences are longer than 2 word pieces and are cut there; the first: 'a b c d'."]
+    """
+    those, limit = f"of {len(readings):,} {what}", max((r.limit for r in readings), default=0)
+    kinds = {
+        "have no word that this model knows, and all such are read alike": [r for r in readings if not r.words],
+        f"are longer than {limit} word pieces and are cut there": [r for r in readings if r.cut],
+    }
+    out = [f"{len(r):,} {those} {kind}; the first: {r[0].text!r:.60}." for kind, r in kinds.items() if r]
+    unknown, every = sum(len(r.unknown) for r in readings), sum(len(r.unknown + r.words) for r in readings)
+    if unknown > usual * every:
+        way = "Choose a text_model that knows this language, or other training captions."
+        out.append(f"{unknown / every:.0%} of the words {those} are not known. {way}")
+    return out
 
 
 # The authors' vocabulary files, in their three layouts.
@@ -247,11 +356,11 @@ def load_word_vectors(
     rows_of: dict[str, set[int]] = defaultdict(set)  # spelling in the file → rows
     for row, word in enumerate(words):
         for spelling in {word, "".join(c for c in word if c not in "-.'"), word.split("/")[0]}:
-            rows_of[spelling].add(row)
+            rows_of[composed(spelling)].add(row)
     read: dict[int, np.ndarray] = {}
     exact: set[int] = set()  # rows that were read under the word's own spelling
     for number, spelling, values in word_vector_lines(path):
-        for row in rows_of.get(spelling, ()):
+        for row in rows_of.get(composed(spelling), ()):
             if row in exact and spelling != words[row]:
                 continue
             try:
@@ -297,7 +406,7 @@ class NearestWords(UserDict):
 
     @cached_property
     def data(self) -> dict[str, str]:
-        key = fingerprint.content_hash([fingerprint.file_hash(self._vectors), self._vocabulary.hash, LEAST])
+        key = fingerprint.content_hash([2, fingerprint.file_hash(self._vectors), self._vocabulary.hash, LEAST])
         place = paths.root() / "cache" / f"nearest-words-{key}.json"
         with suppress(XmrError, KeyError):  # none yet, or a damaged one
             return files.read_record(place)["nearest"]
@@ -308,6 +417,7 @@ class NearestWords(UserDict):
 
     def _computed(self) -> dict[str, str]:
         _, words, rows = zip(*word_vector_lines(self._vectors), strict=True)
+        words = [composed(word) for word in words]
         vectors = np.stack([np.fromstring(values, np.float32, sep=" ") for values in rows])
         vectors /= np.linalg.norm(vectors, axis=1, keepdims=True).clip(1e-12)
         trained = np.array([word in self._vocabulary.numbers and word != UNKNOWN for word in words], bool)

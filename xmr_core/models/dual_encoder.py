@@ -14,6 +14,7 @@ from xmr_core.base.fingerprint import content_hash
 from xmr_core.base.tensors import require_finite
 from xmr_core.base.types import Embedding, Pixels, Tokens
 from xmr_core.features.pretrained import load_pretrained, read_preprocessing, read_settings, word_pieces
+from xmr_core.features.words import Reading
 from xmr_core.similarities.vectors import Cosine
 
 # Trained on captions of one length: their padding is read like words, and the last position is the summary
@@ -66,14 +67,19 @@ class ZeroShot(nn.Module):
 
     def tokens(self, texts: Sequence[str]) -> tuple[Tokens, int]:
         """(captions as word pieces the way the model was trained on them, how many were cut to its length)."""
+        tokens, cut = self.pieces(self._as_trained(texts))
         if self.model_type not in READ_PADDING:
-            return self.pieces(texts)
-        texts = [text.lower() for text in texts]
-        if self.first_siglip:
-            texts = [" ".join(text.translate(_BARE).split()) for text in texts]
-        tokens, cut = self.pieces(texts)
+            return tokens, cut
         more = (0, self.pieces.max_length - tokens.ids.shape[1])
         return Tokens(F.pad(tokens.ids, more, value=self.pieces.pad), F.pad(tokens.mask, more)), cut
+
+    def readings(self, texts: Sequence[str]) -> list[Reading]:
+        """What is read of each caption."""
+        return self.pieces.readings(self._as_trained(texts))
+
+    def _as_trained(self, texts: Sequence[str]) -> Sequence[str]:
+        texts = [text.lower() for text in texts] if self.model_type in READ_PADDING else texts
+        return [" ".join(text.translate(_BARE).split()) for text in texts] if self.first_siglip else texts
 
     @torch.inference_mode()
     def encode_images(self, images: Pixels) -> Embedding:

@@ -17,6 +17,7 @@ from xmr_core.base.machine import resolve_device
 from xmr_core.base.types import Features, Pixels, Representation, Tokens, joined
 from xmr_core.data.inputs import ImageLike, RawInputs, listed, one_image, regions
 from xmr_core.evaluation.ranks import Scoring, as_matrix, best, checked_k
+from xmr_core.features.words import unread
 
 _TOGETHER = 64  # images or sentences encoded at a time
 
@@ -46,16 +47,16 @@ class Model:
         A word without a training caption is read as the training word with the most similar word vector, where the
         model has word vectors and there is a similar one (docs/data.md#data-word-vectors); else as unknown.
 
-        Warns of sentences without a word that the model knows: all of them are read alike.
+        Warns of sentences without a word that the model knows, which are all read alike, and of sentences that a text
+        model cuts.
         Raises: BadInput for no sentence, an empty one, or something else than strings.
         """
         texts = list(texts) if isinstance(texts, Iterable) and not isinstance(texts, str) else [texts]
         if wrong := [t for t in texts if not isinstance(t, str) or not t.strip()]:
             raise BadInput(f"sentences must be strings with at least one word, got {wrong[0]!r}.")
         inputs = self.raw.new_captions(texts)
-        if wordless := [t for t in texts if not self.raw.words_of(t)[0]]:
-            unread = f"{len(wordless):,} of {len(texts):,} sentences have no word that this model knows"
-            warnings.warn(f"{unread}, and all such are read alike; the first: {wordless[0]!r:.60}.", stacklevel=2)
+        for message in unread(self.raw.captions.readings(texts)):
+            warnings.warn(message, stacklevel=2)
         return self._in_parts("captions", inputs, len(texts))
 
     def encode_images(self, images: Sequence[ImageLike] | ImageLike) -> Representation:

@@ -14,7 +14,6 @@ from xmr_core.base.errors import BadInput, DamagedFile, require_choice, require_
 from xmr_core.base.types import Features, GaussianEmbedding, Pixels, Representation
 from xmr_core.data.inputs import ImageLike, one_image, pixels_of
 from xmr_core.evaluation.ranks import MODALITIES, Scoring, best_first, checked_k, score_matrix, top_k
-from xmr_core.features.words import rule
 from xmr_core.retrieval.library import Library
 from xmr_core.similarities.base import Similarity
 from xmr_core.similarities.gaussian import GaussianDistance
@@ -87,23 +86,26 @@ def known_words(library: Library, text: str) -> list[str]:
     """
     if library.raw.vocabulary is None:
         raise BadInput("single words can be used only with a vocabulary of words; this method reads word pieces.")
-    words, unknown_words = library.raw.words_of(text)
-    if not words:
-        names = ", ".join(map(repr, unknown_words)) or f"in {text!r}"
+    reading = library.raw.captions.readings([text])[0]
+    if not reading.words:
+        names = ", ".join(map(repr, reading.unknown)) or f"in {text!r}"
         raise BadInput(f"the method knows none of the words {names}; use words of its training captions.")
-    return words
+    return list(reading.words)
 
 
-def read_words(library: Library, query: Query) -> tuple[tuple[str, ...], dict[str, str]]:
-    """(words of a sentence that the method does not know, words that no training caption has → the training word that
-    each is read as); of a typed sentence only."""
+def not_read(library: Library, query: Query) -> dict[str, object]:
+    """What is not read of a typed sentence as it stands there.
+
+    unknown_words: words, or pieces of a text model, that the method does not know. nearest: words that no training
+    caption has → the training word that each is read as. cut: the end of a sentence that is longer than a text model
+    reads.
+    """
     if query.kind != "text":
-        return (), {}
-    raw, nearest = library.raw, {}
-    if table := raw.captions.nearest:
-        words = rule(raw.vocabulary.tokeniser)(query.text)
-        nearest = {w: table[w] for w in words if w not in raw.vocabulary.numbers and w in table}
-    return tuple(raw.words_of(query.text)[1]), nearest
+        return {"unknown_words": (), "nearest": {}, "cut": ""}
+    raw, reading = library.raw, library.raw.captions.readings([query.text])[0]
+    table = raw.captions.nearest or {}
+    nearest = {w: table[w] for w in reading.words if table and w not in raw.vocabulary.numbers}
+    return {"unknown_words": reading.unknown, "nearest": nearest, "cut": reading.cut}
 
 
 @dataclass(frozen=True)
@@ -121,9 +123,8 @@ class Ranking:
     """target: modality of the answers, 'images' or 'captions'. scores: of every item, by position. order: positions of
     the k best, best first. table: one row per answer with columns rank (from 1), item, text (of captions) and score,
     and one Boolean column per relevance set where the query is an item of the corpus. relevant: columns kind, item and
-    rank of every right answer, best first. unknown_words: words of the sentence that the method does not know.
-    nearest: words of it that no training caption has → the training word that each is read as. n: items that were
-    ranked, fewer than all where the ranking was restricted."""
+    rank of every right answer, best first. unknown_words, nearest, cut: as `not_read`. n: items that were ranked,
+    fewer than all where the ranking was restricted."""
 
     target: str
     scores: np.ndarray
@@ -133,6 +134,7 @@ class Ranking:
     unknown_words: tuple[str, ...] = ()
     nearest: Mapping[str, str] = field(default_factory=dict)
     n: int = 0
+    cut: str = ""
 
 
 def rank(
@@ -173,7 +175,7 @@ def rank(
         best_first = right[np.argsort(-scores[right], kind="stable")]
         rows += [(kind, ids[item], n + int((others >= scores[item]).sum())) for n, item in enumerate(best_first, 1)]
     relevant = pd.DataFrame(rows, columns=["kind", "item", "rank"])
-    return Ranking(target, scores, order, table, relevant, *read_words(library, query), len(among))
+    return Ranking(target, scores, order, table, relevant, n=len(among), **not_read(library, query))
 
 
 def answer_table(library: Library, target: str, positions: np.ndarray, scores: np.ndarray) -> pd.DataFrame:
@@ -234,8 +236,7 @@ def search(
             searched in two stages (two_stage) instead of being compared one by one. Captions are always compared one by
             one.
     Returns: columns rank (from 1), item, text (of captions) and score. Equal scores are in file order.
-        table.attrs['unknown_words'] holds the words of the sentence that the method does not know, and
-        table.attrs['nearest'] words that no training caption has, with the word that each is read as.
+        table.attrs has unknown_words, nearest and cut of the sentence, as `not_read` says.
     Raises: BadInput for no query or two, for an image where there are no captions and the method cannot compare images
         with images, and as rank; DamagedFile for an image file that cannot be read.
 
@@ -255,7 +256,7 @@ def search(
         scores, positions = two_stage(elements, encode(library, query), library.method.similarity, k)
         filled = positions[0] >= 0
         table = answer_table(library, target, positions[0][filled], scores[0][filled])
-    table.attrs |= dict(zip(("unknown_words", "nearest"), read_words(library, query), strict=True))
+    table.attrs |= not_read(library, query)
     return table
 
 

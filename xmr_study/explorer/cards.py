@@ -28,6 +28,7 @@ def query_html(query: Query, libraries: Mapping[str, Library], ranking: Ranking)
         shown = f"<img src='{image}' alt='the image that was the query' class='xmr-asked'><div>{escape(text)}</div>"
     wrong = [f"not understood: <i>{escape(word)}</i>" for word in ranking.unknown_words]
     wrong += [f"<i>{escape(word)}</i> is read as <i>{escape(other)}</i>" for word, other in ranking.nearest.items()]
+    wrong += [f"too long, not read: <i>{escape(ranking.cut)}</i>"] if ranking.cut else []
     shown += "".join(f"<div class='xmr-wrong'>{line}</div>" for line in wrong)
     modality = "images" if query.target == "captions" else "captions"
     for label, library in libraries.items():

@@ -13,6 +13,7 @@ from xmr_core.base.fingerprint import content_hash
 from xmr_core.base.types import Relevance
 from xmr_core.evaluation import metrics
 from xmr_core.evaluation.ranks import relevant_ranks
+from xmr_core.features.words import small
 from xmr_core.retrieval.judgments import Judgments, Key
 from xmr_core.retrieval.library import Library
 from xmr_core.retrieval.ranking import Query, Ranking, Settings, rank
@@ -62,7 +63,7 @@ def passing(
     if selected := wanted.images if modality == "images" else wanted.captions:
         keep &= np.isin(ids.astype(str), list(selected))
     if wanted.text.strip():
-        needle = wanted.text.strip().lower()
+        needle = small(wanted.text.strip())
         keep &= np.array([needle in text for text in searchable(library, modality)], bool)
     if wanted.marked:
         answers = judgments.verdicts.get(query_key(query), {}) if judgments else {}
@@ -95,12 +96,12 @@ def searchable(library: Library, modality: str) -> list[str]:
 
     def compute() -> list[str]:
         if modality == "captions":
-            return [str(text).lower() for text in library.texts]
-        out = [str(i).lower() for i in library.image_ids]
+            return [small(str(text)) for text in library.texts]
+        out = [small(str(i)) for i in library.image_ids]
         if "annotated" in library.relevance_sets:
             own = library.relevance_sets["annotated"]
             for caption, image in zip(own.queries.tolist(), own.indices.tolist(), strict=True):
-                out[image] += "\n" + str(library.texts[caption]).lower()
+                out[image] += "\n" + small(str(library.texts[caption]))
         return out
 
     return library.once(("searchable", modality), compute)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import regex
 from jaxtyping import Bool, Int
 
 from xmr_core.base.errors import BadInput, DamagedFile, XmrError, require_number
@@ -354,7 +355,8 @@ def usable_tables(
     Args: images: index image_id, column split ('' = in no split). captions: index caption_id, columns image_id and
         text. usual: captions that an image should have, 0 for any number. A corpus without any caption can be searched,
         so that is no fault. splits: names that a split may have. columns: those that images must have.
-    Tolerated: captions of a missing image and captions without a word (both are dropped), images with fewer captions
+    Tolerated: captions of a missing image and captions without a word (both are dropped, but signs where most captions
+    are such: a text model reads them), images with fewer captions
     than usual or with none, images in no split. Refused: ids that repeat, captions whose text is no text (NaN, say),
     images in a split of another name than `splits`.
     Raises: BadInput for tables without these columns.
@@ -369,6 +371,8 @@ def usable_tables(
     captions = captions[written]
     missing = ~captions["image_id"].isin(images.index)
     empty = ~missing & np.array([not tokenise(text) for text in captions["text"]], bool)
+    if empty.sum() * 2 > len(captions):  # captions of signs, which only a text model reads
+        empty &= np.array([not regex.search(r"\p{So}", text) for text in captions["text"]], bool)
     faults.tolerate("captions of a missing image", captions.index[missing])
     faults.tolerate("captions without a word", captions.index[empty])
     captions = captions[~missing & ~empty].copy()

@@ -10,9 +10,10 @@ import pandas as pd
 from xmr_core.base.types import SPLITS, Corpus
 from xmr_core.data.readers.assembly import EXAMPLES, FaultLog, require_corpus
 from xmr_core.features.images import inspect_images
-from xmr_core.features.words import tokenise
+from xmr_core.features.words import USUAL, Reading, Vocabulary, tokenise, unread
 
 _SAMPLES = 3  # captions shown of each split
+_GLUED = 20  # letters of a word from which a caption of one or two words has lost its blanks
 _ROWS = 500  # images of a corpus of features that are examined
 
 
@@ -52,11 +53,13 @@ def check_corpus(
     deep: bool = True,
     progress: Callable | None = None,
     network_of: Callable[[Corpus], str] = lambda corpus: "",
+    readings_of: Callable[[Sequence[str]], list[Reading]] | None = None,
 ) -> Report:
     """Read a corpus as training does, note every fault instead of stopping at the first, and count what is there.
 
     Args: load: the reader, (data_root, faults) → Corpus. deep: also decode every image, or examine a sample of the
         features. progress: wraps the list of pieces of that work. network_of: a corpus → what will describe its images.
+        readings_of: texts → what a text model reads of each (WordPieces.readings); None where words are read.
         Bad data raises nothing: see Report.obstacles.
     >>> from xmr_core.data.readers.folder import load_folder
     >>> check_corpus("folder", load_folder, "/no/such/folder").obstacles
@@ -76,6 +79,11 @@ def check_corpus(
     about = {"network": network_of(corpus), **corpus.about}
     shown = [f"{key}: {about[key]}" for key in ("captions", "splits", "protocol", "boxes", "network") if about.get(key)]
     shown += [f"words: {len(vocabulary):,} in train; {np.mean(others or [0]):.1%} of those in val and test are others"]
+    texts = {split: captions[split]["text"].tolist() for split in SPLITS}
+    read = readings_of or Vocabulary.build(texts["train"]).readings
+    readings = {split: read(own) for split, own in texts.items()}
+    shown += [f"warning: {m}" for split, own in readings.items() for m in unread(own, f"{split} captions", USUAL)]
+    obstacles += _unserved(readings["train"])
     if corpus.features is not None:
         _examine_features(corpus, deep, shown, obstacles)
     elif deep:
@@ -90,6 +98,15 @@ def check_corpus(
     size = f"{len(corpus.images):,} images, {len(corpus.captions):,} captions"
     splits = pd.DataFrame.from_dict(rows, orient="index")
     return Report(f"{title}: {size}", obstacles, faults.counts, splits, sections)
+
+
+def _unserved(readings: list[Reading]) -> list[str]:
+    """Why most captions cannot be read as they are."""
+    glued = [r for r in readings if 0 < len(r.words) <= 2 and max(map(len, r.words)) > _GLUED]
+    kinds = {"hold no word that is read": [r for r in readings if not r.words], "have no blanks between words": glued}
+    way = "choose a text_model that reads such captions"
+    most = {kind: own for kind, own in kinds.items() if 2 * len(own) > len(readings)}
+    return [f"{len(own):,} train captions {kind} (the first: {own[0].text!r:.60}): {way}" for kind, own in most.items()]
 
 
 def _counts(corpus: Corpus, split: str, words: list[list[str]]) -> dict[str, float]:

@@ -6,6 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from unicodedata import normalize
@@ -60,7 +61,9 @@ def caption_table(records: Iterable[tuple[int, Mapping]], source: str, faults: F
         fields = {column: [values[n] for n in names if n in values] for column, names in COLUMNS.items()}
         image, texts, split, ids = (own[0] if own else None for own in fields.values())
         image = str(image) if isinstance(image, Path) else image
-        texts = _texts(texts) if isinstance(texts, str) else _listed(texts)
+        texts = (
+            _texts(texts, faults, f"{Path(source).name} line {number}") if isinstance(texts, str) else _listed(texts)
+        )
         if not (isinstance(image, str) and texts is not None and all(isinstance(t, str) for t in texts)):
             faults.tolerate(UNREADABLE, f"{Path(source).name} line {number}: no name of an image, or no text")
             continue
@@ -83,10 +86,35 @@ def _listed(value: object) -> list | None:
     return list(value) if isinstance(value, np.ndarray | tuple | list) else None
 
 
-def _texts(text: str) -> list[str]:
-    """One caption, or those of a list that was written into one field."""
-    value = assembly.literal(text) if text.startswith(("['", '["')) else None
-    return value if isinstance(value, list) and all(isinstance(t, str) for t in value) else [text]
+# Captions of a list as Python, JSON, numpy and pandas print it, with or without commas, and what stands for no caption.
+_QUOTED = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
+_ABSENT = ("nan", "NaN", "None", "none", "null", "NULL", "<NA>", "NA", "N/A", "n/a", "#N/A")
+_MEMBER = rf"(?:np\.\w+\(|b)?(?:{_QUOTED})\)?|\.\.\.|{'|'.join(map(re.escape, _ABSENT))}"
+_HEAD, _END = r"(?:\w+\(|<\w+>)?\s*", r"[\s,]*[\])}]+(?:, *\w+=[^()]*\)|\s*Length: .*)?"
+_LIST = re.compile(rf"{_HEAD}[\[({{]+\s*((?:{_MEMBER})(?:[\s,]+(?:{_MEMBER}))*){_END}", re.S)
+_BROKEN_LIST = re.compile(rf"""{_HEAD}[\[{{]+\s*(?:np\.\w+\(|b)?['"‘“]""")
+
+
+def _texts(text: str, faults: FaultLog, place: str) -> list[str] | None:
+    """One caption, or those of a list that was written into one field; None for such a list that cannot be read, and
+    for a word of tables that means no text (nan). Tolerated: members of a list that are none, or left out of it."""
+    text = text.strip()
+    if (listed_texts := _LIST.fullmatch(text)) is None:
+        return None if text in _ABSENT or _BROKEN_LIST.match(text) else [text]
+    members = [_unquoted(member) for member in re.findall(_MEMBER, listed_texts[1], re.S)]
+    texts = [member for member in members if member is not None and member not in _ABSENT]
+    if len(texts) < len(members):
+        faults.tolerate("captions that a list lacks (nan, None, …)", place)
+    return texts or None
+
+
+def _unquoted(member: str) -> str | None:
+    """The text of a member of a list. JSON writes other escapes than Python."""
+    if (quoted := re.search(_QUOTED, member, re.S)) is None:
+        return None
+    with suppress(ValueError):
+        return json.loads(quoted[0])
+    return assembly.literal(quoted[0])
 
 
 def _fields(lines: Iterable[str], delimiter: str, **how) -> tuple[list[str], int]:

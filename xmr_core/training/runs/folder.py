@@ -66,8 +66,12 @@ class TrainedRun(Evaluated):
         return method.eval()
 
     def prepared(self) -> Prepared:
-        """The corpus, features and words that the run was trained on."""
-        return prepare(self.config.data)
+        """The corpus, features and words that the run was trained on. Raises: BadInput where words are others now."""
+        prepared, stored = prepare(self.config.data), _read(self.folder / CONFIG).get("identity", {}).get("data", {})
+        if stored and any(stored.get(name) != prepared.identity.get(name) for name in ("vocabulary", "words")):
+            fault = f"run {self.id} was trained on other words than its captions have now"
+            raise BadInput(f"{fault}: they were edited, or the rule of words has changed. Train it again.")
+        return prepared
 
     def chance(self) -> tuple[float, float, float]:
         """(mean, low, high) of the annotated RSUM of random rankings of this test split, 95 % between low and high."""

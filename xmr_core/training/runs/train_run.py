@@ -2,6 +2,7 @@
 
 import platform
 import time
+import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
@@ -127,8 +128,10 @@ def produce(plan: Plan, report: Report = silent) -> TrainedRun:
 
 def _train(plan: Plan, report: Report, ranks: OneRank) -> None:
     config, folder, prepared = plan.config, plan.folder, prepare(plan.config.data, device=plan.config.device)
-    started = datetime.now(UTC).isoformat(timespec="seconds")
+    started, messages = datetime.now(UTC).isoformat(timespec="seconds"), prepared.unread()
     if ranks.first:
+        for message in messages:
+            warnings.warn(message, stacklevel=2)
         for left_over in folder.glob(".*.tmp"):  # of a process that was killed while it wrote
             left_over.unlink(missing_ok=True)
         lasting = replace(config, data=config.data.absolute())
@@ -161,7 +164,7 @@ def _train(plan: Plan, report: Report, ranks: OneRank) -> None:
         versions=plan.identity["versions"],
         best_epoch=history.best_epoch,
         best_value=history.best_value,
-        messages=tuple(history.messages),
+        messages=(*messages, *history.messages),
         word_vector_coverage=prepared.coverage,
     )
     with own.inside():
@@ -197,4 +200,4 @@ def _augmentation(config: RunConfig, prepared: Prepared) -> Augmentation:
     if (pieces := prepared.pieces) and not prepared.inputs.text_width:
         return Augmentation(*rules, pieces.rows, special=pieces.special, unknown_id=pieces.mask, mask_id=pieces.mask)
     numbers = prepared.vocabulary.numbers if prepared.vocabulary else {}
-    return Augmentation(*rules, len(numbers), mask_id=numbers.get("<mask>", UNKNOWN_ID))
+    return Augmentation(*rules, prepared.inputs.vocabulary, mask_id=numbers.get("<mask>", UNKNOWN_ID))
