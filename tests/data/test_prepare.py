@@ -99,6 +99,11 @@ def test_an_official_vocabulary_numbers_the_captions(flickr, tmp_path):
     (tmp_path / "vocab.json").write_text(json.dumps(content))
     p = prepare(config(flickr, image_model=str(flickr / "resnet"), vocabulary=str(tmp_path / "vocab.json")).data)
     assert p.vocabulary.words == tuple(words)
+    names = content["idx2word"] = {**content["idx2word"], "4": "a", "5": "dog"}
+    content["word2idx"] = {word: int(n) for n, word in names.items()}
+    (tmp_path / "other.json").write_text(json.dumps(content))
+    other = prepare(config(flickr, image_model=str(flickr / "resnet"), vocabulary=str(tmp_path / "other.json")).data)
+    assert other.identity != p.identity, "as many words with other numbers"
 
 
 def weights_of(run):

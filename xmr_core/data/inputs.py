@@ -390,7 +390,8 @@ def caption_inputs(
         vocabulary = Vocabulary.build(corpus.captions["text"][training].tolist(), tokeniser=config.tokeniser)
     tokens = vocabulary.encode(texts)
     file = None if config.dataset == "scenes" and not config.word_vectors else word_vector_file(config)
-    identity = {} if vocabulary.of_latin else {"words": vocabulary.hash}  # Latin words follow from the corpus
+    follows = vocabulary.of_latin and not config.vocabulary  # from the corpus and the names of the rules
+    identity = {} if follows else {"words": vocabulary.hash}
     identity["word_vectors"] = "" if file is None else fingerprint.file_hash(file)
     sizes = {"vocabulary": len(vocabulary.words), "word_dim": config.word_dim}
     if file is None:
