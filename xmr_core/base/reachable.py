@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Int
 
-from xmr_core.base.types import Relevance
+from xmr_core.base.types import Corpus, Relevance
 
 
 def plain_text(text: str) -> str:
@@ -43,6 +43,17 @@ def reachable(
     directions = {"i2t": (relevance.transpose(), images, captions), "t2i": (relevance, captions, images)}
     out = {f"{name} R@{k}": _most(*parts, k) for name, parts in directions.items() for k in ks}
     return out | {"RSUM": sum(out.values())}
+
+
+def reachable_in(corpus: Corpus, split: str, contents: Sequence) -> dict[str, float]:
+    """`reachable` in a split of a corpus, by its annotated pairs. contents: of the images of the split, in file order.
+
+    >>> from xmr_core.data.scenes import load_scenes
+    >>> in_words(reachable_in(load_scenes("tiny"), "test", range(32)))  # no caption is there twice
+    ''
+    """
+    texts = corpus.captions["text"].iloc[corpus.rows(split)[1]]
+    return reachable(corpus.relevance_sets["annotated"](split), texts, contents)
 
 
 def in_words(best: dict[str, float]) -> str:
