@@ -89,5 +89,5 @@ def _most(relevance: Relevance, queries: Int[np.ndarray, " q"], items: Int[np.nd
         for gain, cost in options.loc[group].to_numpy():
             filled[cost:] = np.maximum(filled[cost:], filled[:-cost] + gain)
         hits[group] = min(alone[group], filled[-1])
-    asked = np.count_nonzero(relevance.counts)
-    return float(hits.sum() / asked) if asked else float("nan")
+    n = np.count_nonzero(relevance.counts)
+    return float(hits.sum() / n) if n else float("nan")

@@ -163,9 +163,8 @@ def _by_kind(relevances: object, shape: tuple[int, int]) -> dict[str, Relevance]
                 relevance = as_relevance(relevance, shape)
             except BadInput as e:
                 raise BadInput(f"{e} Here queries are captions, and items images.") from None
-            relevance = (
-                relevance if own is None else replace(relevance, query_ids=own.query_ids, gallery_ids=own.gallery_ids)
-            )
+            if own is not None:
+                relevance = replace(relevance, query_ids=own.query_ids, gallery_ids=own.gallery_ids)
         out[kind] = relevance
     if not out:
         raise BadInput("give a relevance: for each caption the positions of its images, or what as_relevance takes.")
@@ -272,10 +271,8 @@ RelevantItems = (
 )
 
 
-REQUESTED = {
-    "R": metrics.recall_at_k, "P": metrics.precision_at_k, "MRR": metrics.reciprocal_rank,
-    "MAP": metrics.average_precision, "nDCG": None,
-}  # fmt: skip
+REQUESTED = {"R": metrics.recall_at_k, "P": metrics.precision_at_k, "nDCG": None}  # nDCG needs the grades
+REQUESTED |= {"MRR": metrics.reciprocal_rank, "MAP": metrics.average_precision}
 
 
 def rank_metrics(
@@ -333,8 +330,8 @@ def rank_metrics(
     values |= {"R-Precision": metrics.r_precision(ranked), "mAP@R": metrics.map_at_r(ranked)}
     for name, kind, k in wanted:
         cut = int(k) if k else None
-        if metric := REQUESTED[kind]:
-            values[name] = metric(ranked, cut)
+        if kind != "nDCG":
+            values[name] = REQUESTED[kind](ranked, cut)
             continue
         gains = np.zeros((2, len(relevant)))  # every grade adds what it is above the next lower one
         for step, question, answer in zip(np.diff(steps, prepend=0), questions, answers, strict=True):

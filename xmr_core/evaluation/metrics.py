@@ -103,11 +103,9 @@ def discounted_gain(
     >>> gain.tolist(), ideal.tolist()
     ([0.5], [1.0])
     """
-    first = replace(ranks, ranks=_numbers(ranks))
-    gain, ideal = (
-        np.add.reduceat(_within(own, k) / np.log2(1.0 + own.ranks), _starts(ranks)) for own in (ranks, first)
-    )
-    return gain, ideal
+    starts, first = _starts(ranks), replace(ranks, ranks=_numbers(ranks))
+    discounts = [_within(own, k) / np.log2(1.0 + own.ranks) for own in (ranks, first)]
+    return np.add.reduceat(discounts[0], starts), np.add.reduceat(discounts[1], starts)
 
 
 def median_rank(ranks: RelevantRanks) -> float:

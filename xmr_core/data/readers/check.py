@@ -119,7 +119,7 @@ def _repeats(corpus: Corpus, contents: Sequence) -> list[str]:
     lines = []
     for split in SPLITS:
         own, shown = captions[captions["split"] == split], images[images["split"] == split]
-        shared, alike = ((own.groupby(by)["image_id"].transform("nunique") > 1).sum() for by in ("text", "words"))
+        shared, alike = ((own.groupby(same)["image_id"].transform("nunique") > 1).sum() for same in ("text", "words"))
         twice, of_all = shown.index[shown["content"].duplicated(keep=False)], f"of {len(own):,} captions"
         counts = [
             (shared, f"{of_all} are word for word those of another image", ()),
