@@ -1,7 +1,7 @@
 """From scores to numbers: ranks, metrics, protocols and statistics. Definitions: docs/evaluation.md.
 
 A finished table of scores, one direction:   rank_metrics(scores, relevance)
-Both directions, several relevance sets:     evaluate_scores(scores, relevances), evaluate(similarity, images, …)
+Both directions, one or several relevances:  evaluate_scores(scores, relevance), evaluate(similarity, images, …)
 """
 
 from xmr_core.evaluation.evaluate import Evaluation, as_relevance, evaluate, evaluate_scores, rank_metrics
