@@ -88,7 +88,7 @@ def by_all_rankings(relevant: np.ndarray, queries: list, items: list, k: int) ->
     return most / relevant.any(1).sum()
 
 
-@settings(derandomize=True, deadline=None, max_examples=20)
+@settings(derandomize=True, deadline=None, max_examples=8)
 @given(st.data())
 def test_no_model_exceeds_what_is_reachable_and_one_reaches_it(data):
     n, m = data.draw(st.integers(1, 5)), data.draw(st.integers(1, 6))
