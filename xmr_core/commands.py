@@ -51,6 +51,7 @@ def add_to(commands) -> None:
 
 def train(arguments: argparse.Namespace) -> int:
     """0: the run is finished; its id, folder and RSUM are printed, by the first of several processes."""
+    from xmr_core.base.reachable import in_words
     from xmr_core.data.config import DataConfig
     from xmr_core.evaluation.evaluate import rsum_interval
     from xmr_core.training.distributed import started_ranks
@@ -78,6 +79,8 @@ def train(arguments: argparse.Namespace) -> int:
             _, low, high = rsum_interval(run.per_query, kind)
             print(f"  RSUM    {100 * value:.1f} of 600 ({kind}; {low:.1f} to {high:.1f} by the choice of images)")
         print(f"  chance  {run.chance()[0]:.1f} (a random ranking, annotated)")
+        if best := in_words(run.reachable()):
+            print(f"  best    {best}")
     return 0
 
 

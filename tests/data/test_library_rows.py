@@ -77,7 +77,7 @@ MISTAKES = {
     "scores: misspelt": ("xmr.similarities.smooth_chamfer(images, captions, alhpa=3)", "alhpa"),
     "scores: shape": ("xmr.similarities.smooth_chamfer(images, captions[..., :7])", "width 7"),
     "metrics: shape": ("xmr.rank_metrics(scores, [[0]] * 12)", "scores of 6 × 12"),
-    "metrics: foreign qrels": ("xmr.rank_metrics(scores, {'q': {'0': 1}})", "none of the 6 queries"),
+    "metrics: foreign qrels": ("xmr.rank_metrics(scores, {'q': {'0': 1}})", "query_ids"),
     "loss: shape": ("xmr.losses.hinge_triplet(scores, scores[:3] > 0)", "match"),
     "load: misspelt": ("xmr.load(folder, metod='dive')", "leave out"),
 }

@@ -57,6 +57,17 @@ def test_a_run_on_a_relative_folder_is_read_from_any_other(tmp_path, monkeypatch
         xmr.load(name)
 
 
+@pytest.mark.slow
+def test_what_no_model_can_exceed_is_printed_beside_chance(tmp_path, capsys):
+    folder = photos(tmp_path / "data")
+    table = pd.read_csv(folder / "captions.csv")
+    table.loc[10:, "caption"] = "a thing 1"
+    table.to_csv(folder / "captions.csv", index=False)
+    for line in (["train", *TRAIN, "--data-root", str(folder)], ["check", "folder", str(folder)]):
+        assert main(line) == 0
+        assert "R@1 0.0 image to text and 50.0 text to image, RSUM 450.0" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(("images", "batch"), [(44, 10), (12, 8)])
 def test_quick_takes_enough_steps_for_few_images(images, batch, tmp_path):
     own = {"dataset": "folder", "data_root": str(photos(tmp_path / "own", images)), "device": "cpu"}

@@ -1,15 +1,18 @@
 """Metrics of one direction from a table of scores: every form of relevance, ties, dropped queries, refusals."""
 
+import ir_measures
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from scipy import sparse
 
 from xmr_core.base.errors import BadInput
-from xmr_core.base.types import Relevance
-from xmr_core.evaluation import evaluate_scores, rank_metrics
+from xmr_core.base.types import Embedding, Relevance
+from xmr_core.evaluation import as_relevance, evaluate, evaluate_scores, rank_metrics
 from xmr_core.evaluation.metrics import Protocol
 from xmr_core.evaluation.stats import bootstrap_interval
+from xmr_core.similarities.vectors import cosine
 
 RNG = np.random.default_rng(0)
 SCORES = RNG.random((7, 9)).astype(np.float32)
@@ -68,7 +71,8 @@ def test_ties_never_help_and_one_position_is_enough():
         (SCORES, FORMS["CSR"][:, :5], r"7 × 5 does not fit scores of 7 × 9\.$"),
         (SCORES, [[9]] + [[0]] * 6, "positions .* item 9"),
         (SCORES, {-1: [0]}, "positions .* query -1"),
-        (SCORES, RELEVANT.tolist(), "item (True|False)"),
+        (SCORES, RELEVANT.tolist(), "positions .* a matrix of 0 and 1 as an array"),
+        (SCORES, RELEVANT.astype(int).tolist(), "positions .* a matrix of 0 and 1 as an array"),
         (SCORES, 0.5 * RELEVANT, "only True and False, or 1 and 0"),
         (SCORES, np.zeros((7, 9)), "none of the 7 queries has a relevant item"),
         (np.where(SCORES[3, 4] == SCORES, np.nan, SCORES), RELEVANT, "row 3 and column 4 is not a number"),
@@ -96,3 +100,105 @@ def test_a_first_relevance_may_be_many_to_many():
         bootstrap_interval([(captions["R@1"].to_numpy(), captions["image"].to_numpy())])
     with pytest.raises(BadInput, match="every caption needs exactly one image in the first relevance set"):
         evaluate_scores(SCORES, {"exhaustive": t2i}, Protocol("halves", 0, 2, ""))
+
+
+MORE = ["MRR", "MRR@2", "MAP", "MAP@3", "nDCG", "nDCG@4", "P@3", "R@2"]
+GRADES = RNG.integers(-1, 4, (7, 9)) * RELEVANT.any(1)[:, None]
+
+
+def graded_loop(scores, grades, name):
+    """The value of one query: items from the highest score, of equal scores the lowest grade first."""
+    kind, _, k = name.partition("@")
+    order = sorted(range(len(scores)), key=lambda n: (-scores[n], grades[n]))
+    right, k = [max(0, int(grades[n])) for n in order], int(k or len(scores))
+    total = sum(g > 0 for g in right)
+    if kind in ("P", "R"):
+        return sum(g > 0 for g in right[:k]) / k if kind == "P" else float(any(right[:k]))
+    if kind == "MRR":
+        return max(((g > 0) / n for n, g in enumerate(right[:k], 1)), default=0)
+    if kind == "MAP":
+        return sum((g > 0) * sum(h > 0 for h in right[:n]) / n for n, g in enumerate(right[:k], 1)) / total
+    gain, ideal = (
+        sum(g / np.log2(1 + n) for n, g in enumerate(own[:k], 1)) for own in (right, sorted(right, reverse=True))
+    )
+    return gain / ideal
+
+
+@pytest.mark.parametrize("scores", [SCORES, SCORES.round(1), np.zeros((7, 9))], ids=["apart", "ties", "all equal"])
+def test_further_metrics_are_those_of_a_loop_for_every_query(scores):
+    qrels = {q: {g: int(grade) for g, grade in enumerate(row)} for q, row in enumerate(GRADES)}
+    names = {"query_ids": list("abcdefg"), "gallery_ids": [f"g{n}" for n in range(9)]}
+    named = {"abcdefg"[q]: {f"g{g}": grade for g, grade in row.items()} for q, row in qrels.items()}
+    asked = np.flatnonzero((GRADES > 0).any(1))
+    table = rank_metrics(scores, qrels, more=MORE, per_query=True)
+    assert table.index.tolist() == asked.tolist()
+    for name in MORE:
+        wanted = [graded_loop(scores[q].astype(float), GRADES[q], name) for q in asked]
+        assert table[name].tolist() == pytest.approx(wanted), name
+    means = rank_metrics(scores, GRADES, more=MORE)
+    assert means == pytest.approx(rank_metrics(scores, named, more=MORE, **names))
+    assert [means[name] for name in MORE] == pytest.approx([table[name].mean() for name in MORE])
+    plain = rank_metrics(scores, GRADES > 0)
+    assert {name: means[name] for name in plain} == plain, "what was there stays equal, and the default is without them"
+    binary = rank_metrics(scores, RELEVANT, more=["nDCG@4"], per_query=True)["nDCG@4"]
+    wanted = [graded_loop(scores[q].astype(float), RELEVANT[q], "nDCG@4") for q in binary.index]
+    assert binary.tolist() == pytest.approx(wanted)
+
+
+def test_they_equal_other_libraries_where_nothing_ties():
+    from sklearn.metrics import ndcg_score
+
+    names = [(f"q{q}", f"d{g}") for q in range(7) for g in range(9)]
+    run = pd.DataFrame(names, columns=["query_id", "doc_id"])
+    qrels, run = run.assign(relevance=GRADES.ravel()), run.assign(score=SCORES.ravel())
+    theirs = {"AP": "MAP", "AP@3": "MAP@3", "RR": "MRR", "nDCG": "nDCG", "nDCG@4": "nDCG@4", "P@3": "P@3"}
+    measures = {name: ir_measures.parse_measure(name) for name in theirs}
+    values = rank_metrics(SCORES, GRADES, more=[*theirs.values()], per_query=True)
+    for row in ir_measures.iter_calc(list(measures.values()), qrels, run):
+        if (q := int(row.query_id[1:])) in values.index:
+            assert values.loc[q, theirs[str(row.measure)]] == pytest.approx(row.value), row
+    assert values["nDCG@4"].mean() == pytest.approx(ndcg_score(GRADES[values.index].clip(0), SCORES[values.index], k=4))
+
+
+@pytest.mark.parametrize("name", ["MR", "nDCG@", "P", "P@0", "nDCG@x", "nDCG10", "R-Precision"])
+def test_unknown_metrics_and_grades_without_a_use_are_refused(name):
+    with pytest.raises(BadInput, match="unknown metric|must be"):
+        rank_metrics(SCORES, RELEVANT, more=[name])
+    with pytest.raises(BadInput, match="grades only for nDCG"):
+        rank_metrics(SCORES, 2 * RELEVANT, more=["MRR"])
+
+
+T2I = {
+    "lists": [np.flatnonzero(row).tolist() for row in RELEVANT.T],
+    "matrix": RELEVANT.T,
+    "torch": torch.from_numpy(RELEVANT.T.copy()),
+    "CSR": sparse.csr_array(RELEVANT.T),
+    "dictionary": {c: np.flatnonzero(row).tolist() for c, row in enumerate(RELEVANT.T)},
+    "qrels": {c: {int(i): 2 for i in np.flatnonzero(row)} for c, row in enumerate(RELEVANT.T)},
+}
+
+
+@pytest.mark.parametrize("form", T2I)
+def test_every_form_of_relevance_is_taken_wherever_scores_are(form):
+    named = Relevance.from_matrix(RELEVANT.T, [f"c{n}" for n in range(9)], [f"i{n}" for n in range(7)])
+    wanted = evaluate_scores(SCORES, {"annotated": named, "other": named}).summary()
+    made = as_relevance(T2I[form], (9, 7))
+    assert (made.indices.tolist(), made.indptr.tolist()) == (named.indices.tolist(), named.indptr.tolist())
+    for relevances in ({"annotated": T2I[form], "other": T2I[form]}, {"annotated": named, "other": T2I[form]}):
+        pd.testing.assert_frame_equal(evaluate_scores(SCORES, relevances).summary(), wanted)
+    alone = evaluate_scores(SCORES, T2I[form]).summary()
+    pd.testing.assert_frame_equal(alone, wanted[wanted["relevance"] == "annotated"].reset_index(drop=True))
+    with pytest.raises(BadInput, match="captions?"):
+        evaluate_scores(SCORES[:, :8], T2I[form])
+
+
+@pytest.mark.parametrize("owner", [[0, 2, 1, 1], np.array([0, 2, 1, 1]), torch.tensor([0, 2, 1, 1])], ids=str)
+def test_one_position_for_each_caption_is_enough(owner):
+    scores = np.eye(3)[:, [0, 2, 1, 1]]
+    assert evaluate_scores(scores, owner).per_query["R@1"].eq(1).all()
+    assert evaluate(cosine, Embedding(torch.eye(3)), Embedding(torch.eye(3)[[0, 2, 1, 1]]), owner).dropped == {
+        ("annotated", "i2t"): 0, ("annotated", "t2i"): 0
+    }  # fmt: skip
+    for nothing in ({}, None, 3):
+        with pytest.raises(BadInput, match="caption"):
+            evaluate_scores(scores, nothing)

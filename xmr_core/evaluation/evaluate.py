@@ -75,17 +75,18 @@ def evaluate(
     similarity: Callable,
     images: Representation,
     captions: Representation,
-    relevances: Mapping[str, Relevance],
+    relevances: "RelevantItems | Mapping[str, RelevantItems]",
     protocol: Protocol = FULL,
     done: Callable[[int], object] = lambda pairs: None,
     device: torch.device | str | None = None,
 ) -> Evaluation:
     """Score every image against every caption, block by block, and rank in both directions.
 
-    Args: relevances: kind → Relevance with captions as queries and images as gallery. The ids of the first are those of
-            the representations, in their order. A caption with exactly one image in it follows that image into its
-            fold, and is resampled with it; a protocol of several folds needs that of every caption. The others may have
-            fewer ids (PMRP leaves unlabelled images out); queries and gallery are then those that both have.
+    Args: relevances: what is relevant to each caption among the images, in any form that `as_relevance` takes; or kind
+            → one of these, for several. The ids of the first are those of the representations, in their order. A
+            caption with exactly one image in it follows that image into its fold, and is resampled with it; a protocol
+            of several folds needs that of every caption. The others may have fewer ids (PMRP leaves unlabelled images
+            out); queries and gallery are then those that both have.
         protocol: which images and captions are ranked together. done: receives the number of pairs of each block
             that is done. device: where blocks are scored, 'auto' for an accelerator where there is one, None for where
             the representations are.
@@ -107,25 +108,24 @@ def evaluate(
 
 def evaluate_scores(
     scores: Float[np.ndarray, "i t"] | Scores,
-    relevances: Mapping[str, Relevance],
+    relevances: "RelevantItems | Mapping[str, RelevantItems]",
     protocol: Protocol = FULL,
     done: Callable[[int], object] = lambda pairs: None,
 ) -> Evaluation:
-    """As evaluate, from a score matrix "i t" or any Scores (of an ensemble, say).
+    """As evaluate, from a score matrix "i t" or any Scores (of an ensemble, say). Rows of the scores are images, and
+    those of the relevance captions: in a square table a wrong orientation cannot be noticed.
 
-    Raises: BadInput for no relevance, or scores that do not fit the first one; what the protocol raises.
+    Raises: BadInput for no relevance, or one that does not fit the scores; what the protocol raises.
 
     >>> relevance = Relevance.from_pairs([("a", 0), ("b", 1)], ["a", "b"], [0, 1])
     >>> evaluate_scores(np.array([[0.1, 0.9], [0.8, 0.2]]), {"annotated": relevance}).per_query["first_rank"].tolist()
     [2, 2, 2, 2]
+    >>> len(evaluate_scores(np.eye(2), [0, 1]).per_query)  # caption 0 describes image 0
+    4
     """
     scores = scores if isinstance(scores, Scores) else MatrixScores(score_table(scores))
-    own = next(iter(relevances.values()), None) if isinstance(relevances, Mapping) else None
-    if not isinstance(own, Relevance) or scores.shape != (len(own.gallery_ids), len(own.query_ids)):
-        raise BadInput(
-            f"{scores.shape[0]} × {scores.shape[1]} scores (images × captions) need a mapping to a Relevance of as "
-            "many: {'annotated': Relevance.from_pairs(pairs, caption_ids, image_ids)}."
-        )
+    relevances = _by_kind(relevances, scores.shape[::-1])
+    own = next(iter(relevances.values()))
     image_of = np.full(len(own), -1)
     image_of[own.counts == 1] = own.indices[own.indptr[:-1][own.counts == 1]]
     tables, dropped = [], {}
@@ -150,6 +150,25 @@ def evaluate_scores(
             }
             tables.append(pd.DataFrame(columns | {f"R@{k}": metrics.recall_at_k(query_ranks, k) for k in KS}))
     return Evaluation(pd.concat(tables, ignore_index=True), dropped, protocol)
+
+
+def _by_kind(relevances: object, shape: tuple[int, int]) -> dict[str, Relevance]:
+    """Kind → Relevance, of captions × images; a single one is 'annotated'. What is no Relevance has the first's ids."""
+    kinds = isinstance(relevances, Mapping) and all(isinstance(kind, str) for kind in relevances)
+    out: dict[str, Relevance] = {}
+    for kind, relevance in (relevances if kinds else {"annotated": relevances}).items():
+        own = next(iter(out.values()), None)
+        if own is None or not isinstance(relevance, Relevance):
+            try:
+                relevance = as_relevance(relevance, shape)
+            except BadInput as e:
+                raise BadInput(f"{e} Here queries are captions, and items images.") from None
+            if own is not None:
+                relevance = replace(relevance, query_ids=own.query_ids, gallery_ids=own.gallery_ids)
+        out[kind] = relevance
+    if not out:
+        raise BadInput("give a relevance: for each caption the positions of its images, or what as_relevance takes.")
+    return out
 
 
 def _questions(
@@ -252,13 +271,19 @@ RelevantItems = (
 )
 
 
+REQUESTED = {"R": metrics.recall_at_k, "P": metrics.precision_at_k, "nDCG": None}  # nDCG needs the grades
+REQUESTED |= {"MRR": metrics.reciprocal_rank, "MAP": metrics.average_precision}
+
+
 def rank_metrics(
     scores: Num[np.ndarray, "query gallery"] | Num[Tensor, "query gallery"],
     relevance: RelevantItems,
     ks: Sequence[int] = KS,
     query_ids: Sequence | None = None,
     gallery_ids: Sequence | None = None,
-) -> dict[str, float | int]:
+    more: Sequence[str] = (),
+    per_query: bool = False,
+) -> dict[str, float | int] | pd.DataFrame:
     """Metrics of one direction: every row of `scores` is a query, every column a gallery item, larger is more alike.
 
     A query may have several relevant items, and an item may be relevant to several queries. A query without any
@@ -268,36 +293,55 @@ def rank_metrics(
 
     Args:
         scores: "query gallery", numpy or torch, without NaN.
-        relevance: one of
-            a Relevance, with as many queries and gallery items as the scores;
-            a matrix "query gallery" of Booleans or of 0 and 1, numpy, torch or scipy.sparse (CSR);
-            a list with the gallery positions of each query (a list, a set, or one position), which may be empty;
-            a dictionary from query position to gallery positions; queries that are not in it have no relevant item;
-            qrels: a dictionary from query to a dictionary from gallery item to its grade, relevant above 0.
+        relevance: what `as_relevance` takes: a Relevance, a matrix, lists, a dictionary or qrels. With nDCG among
+            `more` a matrix may hold grades. The other metrics take each grade above 0 as relevant.
         ks: the K of R@K. query_ids, gallery_ids: names of the rows and of the columns, for a dictionary that names
             queries and items by them and not by position; it may name others too, which are left out.
+        more: further metrics: 'MRR', 'MAP' and 'nDCG', of all items or of the first K ('nDCG@10'), 'P@K', 'R@K'. nDCG
+            takes the grade as the gain; of equal scores the lower grade comes first.
+        per_query: give the values of every query, not their means.
     Returns: 'R@K' for each K, 'R-Precision' and 'mAP@R' as fractions in [0, 1]; 'median rank' and 'mean rank' of the
         best relevant item, counted from 1; 'queries', how many were averaged; 'dropped', how many have no relevant
-        item.
+        item. With per_query a frame with a row for each query that has a relevant item, and the same metrics as
+        columns; 'first rank' takes the place of the last four.
     Raises: BadInput for sizes that do not fit, a position outside the gallery, a matrix with other values than 0 and 1,
-        a score that is NaN, K < 1, or no query with a relevant item.
+        a score that is NaN, K < 1, an unknown metric, or no query with a relevant item.
 
     >>> scores = np.array([[0.9, 0.5, 0.1], [0.2, 0.3, 0.8]])
     >>> values = rank_metrics(scores, [[0], [1, 2]])
     >>> values["R@1"], values["R-Precision"], values["queries"]
     (1.0, 1.0, 2)
+    >>> rank_metrics(scores, {0: {0: 1, 1: 3}, 1: {1: 1}}, more=["MRR", "nDCG@5"], per_query=True)["MRR"].tolist()
+    [1.0, 0.5]
     """
-    matrix = score_table(scores)
-    relevant = _relevance(relevance, matrix.shape, query_ids, gallery_ids)
+    matrix, wanted = score_table(scores), [(name, *name.partition("@")[::2]) for name in more]
+    for name, kind, k in wanted:
+        if kind not in REQUESTED or (not k.isdecimal() if "@" in name or kind in "RP" else k):
+            raise BadInput(f"unknown metric {name!r}. There are R@5, P@5, MRR, MAP, nDCG, MRR@5, MAP@5, nDCG@5.")
+    by_grade = any(kind == "nDCG" for _, kind, _ in wanted)
+    relevant, grades = _graded(relevance, matrix.shape, query_ids, gallery_ids, by_grade)
     queries = np.flatnonzero(relevant.counts)
     if not len(queries):
         raise BadInput(f"none of the {len(relevant):,} queries has a relevant item; query_ids name the rows of scores.")
-    question = RankQuery(relevant.restrict(queries, np.arange(matrix.shape[1])), "images", queries)
-    ranked = ranks(MatrixScores(matrix), [question]).ranks[0]
+    steps = np.unique(grades)
+    questions = [_at_least(relevant, grades, step) for step in steps]
+    ranked, *_ = answers = ranks(MatrixScores(matrix), questions).ranks
+    values = {f"R@{k}": metrics.recall_at_k(ranked, k) for k in map(checked_k, ks)}
+    values |= {"R-Precision": metrics.r_precision(ranked), "mAP@R": metrics.map_at_r(ranked)}
+    for name, kind, k in wanted:
+        cut = int(k) if k else None
+        if kind != "nDCG":
+            values[name] = REQUESTED[kind](ranked, cut)
+            continue
+        gains = np.zeros((2, len(relevant)))  # every grade adds what it is above the next lower one
+        for step, question, answer in zip(np.diff(steps, prepend=0), questions, answers, strict=True):
+            gains[:, question.queries] += step * np.array(metrics.discounted_gain(answer, cut))
+        values[name] = gains[0, queries] / gains[1, queries]
+    if per_query:
+        index = pd.Index(relevant.query_ids[queries], name="query")
+        return pd.DataFrame({**values, "first rank": metrics.first_rank(ranked)}, index=index)
     return {
-        **{f"R@{k}": float(metrics.recall_at_k(ranked, k).mean()) for k in map(checked_k, ks)},
-        "R-Precision": float(metrics.r_precision(ranked).mean()),
-        "mAP@R": float(metrics.map_at_r(ranked).mean()),
+        **{name: float(own.mean()) for name, own in values.items()},
         "median rank": metrics.median_rank(ranked),
         "mean rank": metrics.mean_rank(ranked),
         "queries": len(queries),
@@ -305,10 +349,46 @@ def rank_metrics(
     }
 
 
-def _relevance(relevance: RelevantItems, shape: tuple[int, int], *ids: Sequence | None) -> Relevance:
+def _at_least(relevant: Relevance, grades: np.ndarray, grade: float) -> RankQuery:
+    """The question for the items of at least this grade, of the queries that have any."""
+    own = grades >= grade
+    rows, query = np.unique(relevant.queries[own], return_inverse=True)
+    ids = relevant.query_ids[rows], relevant.gallery_ids
+    return RankQuery(Relevance.from_positions(query, relevant.indices[own], *ids), "images", rows)
+
+
+def as_relevance(
+    relevance: RelevantItems,
+    shape: tuple[int, int],
+    query_ids: Sequence | None = None,
+    gallery_ids: Sequence | None = None,
+) -> Relevance:
+    """What is relevant to what, in any form that people have, as the Relevance of `shape` = (queries, gallery items).
+
+    Every function that takes scores and relevance takes these forms. `evaluate` and `evaluate_scores` have captions as
+    queries and images as gallery: a list for each caption, or a matrix captions × images.
+
+    relevance: one of
+        a Relevance, with as many queries and gallery items;
+        a matrix "query gallery" of Booleans or of 0 and 1, numpy, torch or scipy.sparse (CSR);
+        a list with the gallery positions of each query (a list, a set, or one position), which may be empty;
+        a dictionary from query position to gallery positions; queries that are not in it have no relevant item;
+        qrels: a dictionary from query to a dictionary from gallery item to its grade, relevant above 0.
+    query_ids, gallery_ids: as in rank_metrics. Raises: BadInput, as rank_metrics does.
+
+    >>> as_relevance({"q": {"b": 2}}, (1, 2), ["q"], ["a", "b"]).indices.tolist()
+    [1]
+    """
+    return _graded(relevance, shape, query_ids, gallery_ids)[0]
+
+
+def _graded(
+    relevance: RelevantItems, shape: tuple[int, int], query_ids=None, gallery_ids=None, by_grade: bool = False
+) -> tuple[Relevance, Float[np.ndarray, " r"]]:
+    """(Relevance, the grade of each of its pairs, in their order). by_grade: a matrix may hold grades."""
     if isinstance(relevance, Tensor):
         relevance = relevance.detach().cpu().to_dense().numpy()
-    table = isinstance(relevance, np.ndarray) or sparse.issparse(relevance)
+    table = (isinstance(relevance, np.ndarray) and relevance.ndim != 1) or sparse.issparse(relevance)
     if table or isinstance(relevance, Relevance):
         sizes = relevance.shape if table else (len(relevance), len(relevance.gallery_ids))
         if tuple(sizes) != shape:
@@ -318,53 +398,57 @@ def _relevance(relevance: RelevantItems, shape: tuple[int, int], *ids: Sequence 
                 f"a relevance of queries × items {sizes} does not fit scores of {shape[0]} × {shape[1]}.{turned}"
             )
         if not table:
-            return relevance
-        cells = relevance.tocoo() if sparse.issparse(relevance) else relevance
-        if not np.isin(cells.data if sparse.issparse(cells) else cells, (0, 1)).all():
-            raise BadInput(
-                "a relevance matrix may hold only True and False, or 1 and 0; threshold graded values first."
-            )
-        query, item = cells.nonzero()
+            return relevance, np.ones(len(relevance.indices))
+        cells = sparse.coo_array(relevance)
+        if not (np.isfinite(cells.data) if by_grade else np.isin(cells.data, (0, 1))).all():
+            raise BadInput("a relevance matrix may hold only True and False, or 1 and 0; grades only for nDCG.")
+        query, item, grades = (*cells.coords, cells.data)
     else:
-        query, item = _pairs(relevance, shape, ids)
-    return Relevance.from_positions(query, item, np.arange(shape[0]), np.arange(shape[1]))
+        query, item, grades = map(np.asarray, _pairs(relevance, shape, (query_ids, gallery_ids)))
+    positive = grades > 0
+    query, item, grades = query[positive].astype(np.int64), item[positive].astype(np.int64), grades[positive]
+    ids = (np.arange(n) if own is None else own for n, own in zip(shape, (query_ids, gallery_ids), strict=True))
+    first = np.unique(query * shape[1] + item, return_index=True)[1]  # in the order of Relevance
+    return Relevance.from_positions(query, item, *ids), grades[first] if by_grade else np.ones(len(first))
 
 
-def _pairs(relevance: object, shape: tuple[int, int], ids: Sequence) -> tuple[list[int], list[int]]:
-    """Positions of queries and items from a list of lists, or from a dictionary of positions, names or grades."""
+def _pairs(relevance: object, shape: tuple[int, int], ids: Sequence) -> tuple[list, ...]:
+    """Positions of queries and of items, and grades, from lists, or a dictionary of positions, names or grades."""
     mapping = isinstance(relevance, Mapping)
     named = any(names is not None for names in ids)
-    named = named or (mapping and any(isinstance(items, Mapping) for items in relevance.values()))
     places = [
         {name: place for place, name in enumerate(range(n) if names is None else names)}
         for names, n in zip(ids, shape, strict=True)
     ]
-    lists = [] if mapping else list(relevance)
+    lists = list(relevance) if isinstance(relevance, Iterable) and not mapping else []
     if tuple(map(len, places)) != shape or (not mapping and (named or len(lists) != shape[0])):
         raise BadInput(
-            f"scores of {shape[0]} × {shape[1]} need a list of relevant items for each row, or a dictionary, for which "
-            "query_ids and gallery_ids name each row and column once."
+            f"scores of {shape[0]} × {shape[1]} need a list of relevant items for each query, or a "
+            "dictionary, for which query_ids and gallery_ids name each query and item once."
         )
+    if shape[1] > 2 and lists and all(np.shape(own) == shape[1:] and {*own} <= {0, 1} for own in lists):
+        raise BadInput("lists hold the positions of relevant items; give a matrix of 0 and 1 as an array.")
     relevance = relevance if mapping else dict(enumerate(lists))
     out = []
     for query, items in relevance.items():
-        for item in _items(items):
+        for item, grade in _items(items):
             if query in places[0] and item in places[1] and not isinstance(item, bool):
-                out.append((places[0][query], places[1][item]))
+                out.append((places[0][query], places[1][item], grade))
             elif not named:
                 raise BadInput(
-                    f"queries and items are given by their positions in scores of {shape[0]} × {shape[1]}; got query "
-                    f"{query!r} with item {item!r}."
+                    f"queries and items are given by their positions in {shape[0]} × {shape[1]} without query_ids and "
+                    f"gallery_ids; got query {query!r} with item {item!r}."
                 )
-    return [query for query, _ in out], [item for _, item in out]
+    return [query for query, *_ in out], [item for _, item, _ in out], [grade for *_, grade in out]
 
 
-def _items(items: object) -> list:
-    """The relevant items of one query: of a mapping those with a grade above 0; a single name or number is one item."""
+def _items(items: object) -> list[tuple]:
+    """The items of one query with their grades; a single name or number is one item, and grades are 1 unless given."""
     if isinstance(items, Mapping):
-        return [item for item, grade in items.items() if grade > 0]
+        return [*items.items()]
     items = items.tolist() if isinstance(items, np.ndarray | np.generic | Tensor) else items
-    return list(items) if isinstance(items, Iterable) and not isinstance(items, str | bytes) else [items]
+    listed = list(items) if isinstance(items, Iterable) and not isinstance(items, str | bytes) else [items]
+    return [(item, 1) for item in listed]
 
 
 # columns of a table of metrics: `value` of a metric at k, in one direction, by one kind of relevance, over n_queries

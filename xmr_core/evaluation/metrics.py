@@ -5,7 +5,7 @@ A protocol says which images and captions are ranked together, and refuses any o
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -68,9 +68,44 @@ def map_at_r(ranks: RelevantRanks) -> Float[np.ndarray, " q"]:
     >>> map_at_r(RelevantRanks(np.array([0, 2, 3]), np.array([1, 4, 7]), n_gallery=9)).tolist()
     [0.5, 0.0]
     """
-    counts = np.diff(ranks.indptr)
-    number = np.arange(len(ranks.ranks)) - np.repeat(ranks.indptr[:-1], counts) + 1  # 1 … R within each query
-    return np.add.reduceat(_among_first_r(ranks) * number / ranks.ranks, _starts(ranks)) / counts
+    return np.add.reduceat(_among_first_r(ranks) * _numbers(ranks) / ranks.ranks, _starts(ranks)) / np.diff(
+        ranks.indptr
+    )
+
+
+def average_precision(ranks: RelevantRanks, k: int | None = None) -> Float[np.ndarray, " q"]:
+    """(1/R) Σ_{n: rank(p_n) ≤ K} n / rank(p_n) over all R relevant items, or those among the first k; MAP is its mean.
+
+    >>> average_precision(RelevantRanks(np.array([0, 2, 3]), np.array([1, 4, 5]), n_gallery=9)).tolist()
+    [0.75, 0.2]
+    """
+    precisions = _within(ranks, k) * _numbers(ranks) / ranks.ranks
+    return np.add.reduceat(precisions, _starts(ranks)) / np.diff(ranks.indptr)
+
+
+def reciprocal_rank(ranks: RelevantRanks, k: int | None = None) -> Float[np.ndarray, " q"]:
+    """1 / rank of the best relevant item, 0 where it stands behind the first k; MRR is its mean.
+
+    >>> reciprocal_rank(RelevantRanks(np.array([0, 2, 3]), np.array([1, 4, 5]), n_gallery=9), 4).tolist()
+    [1.0, 0.0]
+    """
+    return (_within(ranks, k) / ranks.ranks)[_starts(ranks)]
+
+
+def discounted_gain(
+    ranks: RelevantRanks, k: int | None = None
+) -> tuple[Float[np.ndarray, " q"], Float[np.ndarray, " q"]]:
+    """(DCG@K, the DCG@K of a ranking with all relevant items first), DCG = Σ_{rank(p_n) ≤ K} 1 / log₂(1 + rank(p_n)).
+
+    Their ratio is nDCG@K of relevance without grades. Source: Järvelin & Kekäläinen, TOIS 2002.
+
+    >>> gain, ideal = discounted_gain(RelevantRanks(np.array([0, 1]), np.array([3]), n_gallery=9), 5)
+    >>> gain.tolist(), ideal.tolist()
+    ([0.5], [1.0])
+    """
+    starts, first = _starts(ranks), replace(ranks, ranks=_numbers(ranks))
+    discounts = [_within(own, k) / np.log2(1.0 + own.ranks) for own in (ranks, first)]
+    return np.add.reduceat(discounts[0], starts), np.add.reduceat(discounts[1], starts)
 
 
 def median_rank(ranks: RelevantRanks) -> float:
@@ -98,6 +133,17 @@ def _starts(ranks: RelevantRanks) -> Int[np.ndarray, " q"]:
     if without.size:
         raise BadInput(f"query {without[0]} has no relevant item. Leave such queries out.")
     return ranks.indptr[:-1]
+
+
+def _numbers(ranks: RelevantRanks) -> Int[np.ndarray, " r"]:
+    """1 … R within each query."""
+    return np.arange(len(ranks.ranks)) - np.repeat(ranks.indptr[:-1], np.diff(ranks.indptr)) + 1
+
+
+def _within(ranks: RelevantRanks, k: int | None) -> Bool[np.ndarray, " r"]:
+    """Which relevant items are among the first k; all for None."""
+    require_number("k", ranks.n_gallery if k is None else k, 1)
+    return ranks.ranks <= (ranks.n_gallery if k is None else k)
 
 
 def _among_first_r(ranks: RelevantRanks) -> Bool[np.ndarray, " r"]:

@@ -2,10 +2,12 @@
 
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from itertools import repeat
 from pathlib import Path
 from typing import BinaryIO
@@ -17,6 +19,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor, nn
 
 from xmr_core.base.errors import BadInput, DamagedFile
+from xmr_core.base.fingerprint import bytes_hash
 from xmr_core.base.paths import open_regular
 from xmr_core.base.types import Corpus
 
@@ -327,21 +330,59 @@ def inspect_image(path: Path | str) -> str:
     >>> inspect_image(file), inspect_image(io.BytesIO(b"GIF89a"))
     ('', 'it is no image, or of a kind that is not read')
     """
+    return _inspected(path)[0]
+
+
+def _inspected(path: Path | str, every_pixel: bool = False) -> tuple[str, str, tuple[int, ...], bool]:
+    """(why it cannot be decoded, digest of its pixels, its two edges, whether every pixel was read)."""
     try:
         with opened_image(path) as image:
-            image.draft(image.mode, (1, 1))
+            edges = tuple(sorted(size := image.size))
+            if not every_pixel:
+                image.draft(image.mode, (1, 1))
             image.load()
+            if every_pixel := image.size == size:
+                image = convert_to_rgb(ImageOps.exif_transpose(image))
+            return "", bytes_hash(repr(image.size).encode() + image.tobytes()), edges, every_pixel
     except UNREADABLE as e:
-        return why_unreadable(e)
-    return ""
+        return why_unreadable(e), "", (), True
 
 
-def inspect_images(files: Sequence[Path | str], progress: Callable | None = None) -> list[str]:
-    """`inspect_image` for every file, in order, in several threads. progress: wraps the list of pieces of work."""
+def inspect_images(files: Sequence[Path | str], progress: Callable | None = None) -> tuple[list[str], list[str]]:
+    """(`inspect_image` of every file, digest of its pixels), in order, in several threads. progress: wraps the list of
+    pieces of work.
+
+    Digests are equal exactly where all decoded pixels are, whatever the kind of file; '' where it cannot be decoded.
+    A JPEG is decoded in full only where its eighth is that of another one, or a file of another kind has its size.
+    """
     batches = [files[start : start + _BATCH] for start in range(0, len(files), _BATCH)]
+    complete = partial(_inspected, every_pixel=True)
     pool = ThreadPoolExecutor(max(2, os.cpu_count() or 2))  # decoding releases Python's lock
     try:
-        results = [pool.submit(list, map(inspect_image, batch)) for batch in batches]
-        return [reason for result in (progress or iter)(results) for reason in result.result()]
+        results = [pool.submit(list, map(_inspected, batch)) for batch in batches]
+        seen = [one for result in (progress or iter)(results) for one in result.result()]
+        reasons, digests = [reason for reason, *_ in seen], [digest for _, digest, *_ in seen]
+        counts, sizes = Counter(seen), {edges for *_, edges, every_pixel in seen if every_pixel}
+        unsure = [n for n, one in enumerate(seen) if not one[3] and (counts[one] > 1 or one[2] in sizes)]
+        for n, (_, digest, *_) in zip(unsure, pool.map(complete, (files[n] for n in unsure)), strict=True):
+            digests[n] = digest
+        return reasons, digests
     finally:
         pool.shutdown(cancel_futures=True)  # an interrupt does not wait for the remaining files
+
+
+def image_contents(corpus: Corpus, rows: np.ndarray, progress: Callable | None = None) -> tuple[list[str], list]:
+    """(why each image cannot be decoded, what names its content), of these rows of a corpus; progress as above.
+
+    Contents are equal where a model sees the same: all pixels of two files, or all features of two images. The content
+    of an image that is in no file, or cannot be decoded, is its row.
+    """
+    reasons, names = [], [""] * len(rows)
+    if corpus.features is not None:
+        names = [bytes_hash(np.asarray(corpus.features[row])[0].tobytes()) for row in rows]
+        counts = Counter(names)  # most differ in their first element already, and files of features are large
+        for n, row in enumerate(rows):
+            names[n] += bytes_hash(np.asarray(corpus.features[row]).tobytes()) if counts[names[n]] > 1 else ""
+    elif "path" in corpus.images:
+        reasons, names = inspect_images(corpus.images["path"].iloc[rows].tolist(), progress)
+    return reasons, [name or row for name, row in zip(names, rows, strict=True)]

@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from xmr_core.base.reachable import in_words, plain_text, reachable_in
 from xmr_core.base.types import SPLITS, Corpus
 from xmr_core.data.readers.assembly import EXAMPLES, FaultLog, require_corpus
-from xmr_core.features.images import inspect_images
+from xmr_core.features.images import image_contents
 from xmr_core.features.words import USUAL, Reading, Vocabulary, tokenise, unread
 
 _SAMPLES = 3  # captions shown of each split
@@ -84,19 +85,25 @@ def check_corpus(
     readings = {split: read(own) for split, own in texts.items()}
     shown += [f"warning: {m}" for split, own in readings.items() for m in unread(own, f"{split} captions", USUAL)]
     obstacles += _unserved(readings["train"])
+    rows = np.arange(len(corpus.images))
+    reasons, contents = image_contents(corpus, rows, progress) if deep else ([], rows)
     if corpus.features is not None:
         _examine_features(corpus, deep, shown, obstacles)
     elif deep:
-        _decode_images(corpus, progress, shown, obstacles)
+        _decode_images(corpus, np.array(reasons), shown, obstacles)
     for split in SPLITS:
         lengths = zip(("images", "captions"), map(len, corpus.rows(split)), strict=True)
         if lacking := [kind for kind, n in lengths if not n]:
             obstacles.append(f"no {' and no '.join(lacking)} in split {split}")
-    sections = {"what was read:": shown, "tolerated, and counted:": tolerated}
+    sections = {
+        "what was read:": shown,
+        "tolerated, and counted:": tolerated,
+        "what repeats:": _repeats(corpus, contents),
+    }
     sections |= {f"{split}:": _samples(captions[split]) for split in SPLITS}
-    rows = {split or "none": _counts(corpus, split, words[split]) for split in words if len(corpus.rows(split)[0])}
+    counts = {split or "none": _counts(corpus, split, words[split]) for split in words if len(corpus.rows(split)[0])}
     size = f"{len(corpus.images):,} images, {len(corpus.captions):,} captions"
-    splits = pd.DataFrame.from_dict(rows, orient="index")
+    splits = pd.DataFrame.from_dict(counts, orient="index")
     return Report(f"{title}: {size}", obstacles, faults.counts, splits, sections)
 
 
@@ -120,6 +127,36 @@ def _counts(corpus: Corpus, split: str, words: list[list[str]]) -> dict[str, flo
     return out
 
 
+def _repeats(corpus: Corpus, contents: Sequence) -> list[str]:
+    """Captions that several images share, images that are there twice, what is also in an earlier split, and what that
+    leaves to be reached. Texts are compared as `plain_text`, images by content."""
+    images = corpus.images[["split"]].assign(content=contents)
+    captions = corpus.captions[["split", "image_id"]].assign(text=list(map(plain_text, corpus.captions["text"])))
+    captions["words"] = [" ".join(tokenise(text)) or text for text in captions["text"]]
+    lines = []
+    for split in SPLITS:
+        own, shown = captions[captions["split"] == split], images[images["split"] == split]
+        shared, alike = ((own.groupby(same)["image_id"].transform("nunique") > 1).sum() for same in ("text", "words"))
+        twice, of_all = shown.index[shown["content"].duplicated(keep=False)], f"of {len(own):,} captions"
+        counts = [
+            (shared, f"{of_all} are word for word those of another image", ()),
+            (alike - shared, f"{of_all} are so without case and punctuation alone", ()),
+            (len(twice), "images have the content of another", twice),
+        ]
+        for earlier in SPLITS[: SPLITS.index(split)]:
+            before = images[images["split"] == earlier]
+            first = dict(zip(before["content"], before.index, strict=True))
+            leaks = [f"{i} = {first[content]}" for i, content in shown["content"].items() if content in first]
+            again = own["text"].isin(captions["text"][captions["split"] == earlier]).sum()
+            counts += [(len(leaks), f"images are in {earlier} too", leaks)]
+            counts += [(again, f"{of_all} are word for word in {earlier} too", ())]
+        lines += [f"  {split}: {n:,} {what}{_listed(names, n)}" for n, what, names in counts if n]
+        if split != "train":
+            best = in_words(reachable_in(corpus, split, shown["content"]))
+            lines += [f"  {split}: the best that any model can reach is {best}"] * bool(best)
+    return lines
+
+
 def _samples(captions: pd.DataFrame) -> list[str]:
     """A few captions with their images, evenly spread."""
     n, shown = len(captions), min(len(captions), _SAMPLES)
@@ -133,9 +170,9 @@ def _listed(names: Sequence[str], n: int) -> str:
     return f": {', '.join(map(str, names[:EXAMPLES]))}{more}" if len(names) else ""
 
 
-def _decode_images(corpus: Corpus, progress: Callable | None, shown: list[str], obstacles: list[str]) -> None:
-    """Adds how many images are decoded, and which cannot be."""
-    ids, reasons = corpus.images.index, np.array(inspect_images(corpus.images["path"].tolist(), progress))
+def _decode_images(corpus: Corpus, reasons: np.ndarray, shown: list[str], obstacles: list[str]) -> None:
+    """Adds how many images are decoded, and which cannot be. reasons: of each image, '' where it can."""
+    ids = corpus.images.index
     shown.append(f"images decoded: {sum(reasons == ''):,} of {len(ids):,}")
     for reason in dict.fromkeys(reasons[reasons != ""].tolist()):
         bad = ids[reasons == reason]

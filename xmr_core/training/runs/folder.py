@@ -18,10 +18,12 @@ from xmr_core.base import files, paths
 from xmr_core.base.errors import BadInput, DamagedFile, unknown
 from xmr_core.base.fingerprint import bytes_hash, file_hash
 from xmr_core.base.machine import Environment
+from xmr_core.base.reachable import reachable_in
 from xmr_core.data.config import FEATURES
 from xmr_core.data.prepare import DataConfig, Prepared, prepare
 from xmr_core.evaluation.evaluate import Evaluated, Provenance
 from xmr_core.evaluation.metrics import random_rsum
+from xmr_core.features.images import image_contents
 from xmr_core.methods.checkpoint import save_method
 from xmr_core.methods.method import Method
 from xmr_core.methods.registry import build, method_spec
@@ -78,6 +80,11 @@ class TrainedRun(Evaluated):
         relevance = self.prepared().splits["test"].relevance
         galleries = {"i2t": len(relevance.query_ids), "t2i": len(relevance.gallery_ids)}
         return random_rsum(self.per_query[self.per_query["relevance"] == "annotated"], galleries)
+
+    def reachable(self) -> dict[str, float]:
+        """What no model exceeds on this test split, by its annotated pairs: base.reachable.reachable."""
+        corpus = self.prepared().corpus
+        return reachable_in(corpus, "test", image_contents(corpus, corpus.rows("test")[0])[1])
 
     def export(self, path: str | Path) -> Path:
         """Write the method as one safetensors file that needs neither this run nor its corpus; xmr.load and
