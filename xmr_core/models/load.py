@@ -180,6 +180,9 @@ class _DualCaptions(CaptionReader):
     def __call__(self, texts):
         return self.model.tokens(texts)[0]
 
+    def of_corpus(self, texts, progress=None):
+        return self(texts)
+
 
 def _dual(name: str) -> Model:
     model = ZeroShot(name)

@@ -2,23 +2,28 @@
 
 import csv
 import hashlib
+import io
 import json
+import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path, PurePosixPath
 from unicodedata import normalize
 
 import numpy as np
 import pandas as pd
+from PIL import Image, ImageOps
 
 from xmr_core.base.errors import BadInput
-from xmr_core.base.files import existing
+from xmr_core.base.files import existing, existing_file
+from xmr_core.base.fingerprint import bytes_hash, content_hash, file_content
 from xmr_core.base.types import Corpus
 from xmr_core.data.readers import assembly
 from xmr_core.data.readers.assembly import FaultLog, image_table, photograph_corpus, read_lines
-from xmr_core.features.images import SUFFIXES
+from xmr_core.features.images import SUFFIXES, ImageBytes, convert_to_rgb
 
 # Captions as people write them down: tables (.csv, .tsv), lines of JSON (.jsonl), frames of pandas.
 
@@ -355,15 +360,19 @@ def load_folder(data_root: Path | str, faults: FaultLog | None = None) -> Corpus
     return _corpus("folder", base, files, written, faults)
 
 
-def from_frame(frame: pd.DataFrame, images: Path | str, name: str = "frame") -> Corpus:
-    """A Corpus of captions in a pandas frame and images in a folder, on which every method can be trained.
+def from_frame(frame, images: Path | str | None = None, name: str = "frame") -> Corpus:
+    """A Corpus of captions in a pandas frame and images in a folder or in memory, on which every method can be trained.
 
     frame: a row for each caption, or for each image with a list of captions; columns as in a caption file: image (or
-    file, filename, file_name), caption (or text, captions) and, if wanted, split and caption_id. images: the folder;
-    names of images and splits are understood as by `load_folder`. name: of the corpus, for tables and names of runs.
+    file, filename, file_name), caption (or text, captions) and, if wanted, split and caption_id. Also a `Dataset` of
+    Hugging Face, or anything else with `to_pandas`; or a mapping from split to such tables.
+    images: the folder; names of images and splits are understood as by `load_folder`. None: the column image holds the
+    images themselves, as PIL images, arrays, bytes of a file, paths, or {'bytes': …, 'path': …}. They are named by a
+    column image_id, else by their path below the common folder, else by their content, so that equal images are one.
+    name: of the corpus, for tables and names of runs.
     Train on it with `train_or_load(base_config("dive").replace(data=config_for(corpus)))`.
-    Raises: BadInput for a frame without rows or without a column that is needed, for a name that is no word, and as
-        `load_folder`.
+    Raises: BadInput for a frame without rows or without a column that is needed, for a name that is no word, an image
+        that is none, and as `load_folder`.
     >>> import tempfile
     >>> from PIL import Image
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -373,11 +382,67 @@ def from_frame(frame: pd.DataFrame, images: Path | str, name: str = "frame") -> 
     {'dog.png#0': 'A dog.', 'dog.png#1': 'A pet.'}
     """
     assembly.require_name(name)
-    faults = FaultLog()
-    base, files = _images_of(images, faults)
+    if isinstance(frame, Mapping):
+        tables = {split: _table(part) for split, part in frame.items()}
+        frame = pd.concat([t if "split" in t else t.assign(split=split) for split, t in tables.items()])
+    frame, faults, digests = _table(frame), FaultLog(), None
+    if images is None:
+        base, (frame, files, digests) = Path(), _images_in(frame)
+    else:
+        base, files = _images_of(images, faults)
     rows = frame.astype(object).where(frame.notna(), None).to_dict("records")
     written = WrittenCaptions(caption_table(enumerate(rows, 1), "the frame", faults), "the frame")
-    return _corpus(name, base, files, written, faults)
+    return _corpus(name, base, files, written, faults, digests)
+
+
+def _table(frame) -> pd.DataFrame:
+    return frame.to_pandas() if hasattr(frame, "to_pandas") else frame
+
+
+def _images_in(frame: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, object], dict[str, str]]:
+    """(the frame with names in the place of images, image_id → file, image_id → digest)."""
+    column = next((c for c in frame if str(c).strip().lower() in COLUMNS["image"]), None)
+    if column is None:
+        raise BadInput(f"the frame has no column image; found: {[*map(str, frame)][:12]}.")
+    opened = cache(_file_of)  # a path that stands in several rows is read once
+    parts = [opened(v) if isinstance(v, str | Path) else _file_of(v) for v in frame[column]]
+    written = [written for written, _, _ in parts]
+    common = os.path.commonpath([os.path.dirname(w) for w in written]) if all(written) else ""
+    names = [PurePosixPath(os.path.relpath(w, common or None)).as_posix() if w else d for w, _, d in parts]
+    if "image_id" in frame:
+        names = frame["image_id"].astype(str).tolist()
+    digests = dict(zip(names, (digest for *_, digest in parts), strict=True))
+    if any(digests[n] != digest for n, (*_, digest) in zip(names, parts, strict=True)):  # a name for different images
+        if "image_id" in frame:
+            raise BadInput("the frame gives one image_id to different images.")
+        names = [digest for *_, digest in parts]
+        digests = dict(zip(names, names, strict=True))
+    files = {n: file for n, (_, file, _) in zip(names, parts, strict=True)}
+    for n, file in files.items():
+        if isinstance(file, ImageBytes):
+            file.name = n
+    return frame.assign(**{str(column): names}), files, digests
+
+
+def _file_of(image) -> tuple[str, Path | ImageBytes, str]:
+    """(path, or '' where it has none; the file, on disk or in memory; digest of its content) of an image in any form.
+    Raises: BadInput for what is none."""
+    path = getattr(image, "filename", "") or ""  # of a PIL image that was opened
+    if isinstance(image, Mapping):
+        path = image.get("path") or ""
+        image = image.get("bytes") or path or None
+    if isinstance(image, str | Path):
+        file = existing_file(image, "image")
+        return str(file), file, file_content(file)
+    if isinstance(image, bytes | bytearray):
+        return str(path), ImageBytes(image), bytes_hash(bytes(image))
+    if isinstance(image, np.ndarray) and image.dtype == np.uint8 and image.shape[2:] == (3,):
+        image = Image.fromarray(image)
+    if not isinstance(image, Image.Image):
+        raise BadInput(f"an image is a file, bytes, a PIL image or uint8 of height × width × 3; got {image!r:.60}.")
+    image = convert_to_rgb(ImageOps.exif_transpose(image))
+    image.save(stream := io.BytesIO(), "PNG", compress_level=1)  # without loss; pixels name it, not their compression
+    return str(path), ImageBytes(stream.getvalue()), content_hash([image.size, bytes_hash(image.tobytes())])
 
 
 def _images_of(folder: Path | str, faults: FaultLog) -> tuple[Path, dict[str, str]]:
@@ -391,14 +456,21 @@ def _images_of(folder: Path | str, faults: FaultLog) -> tuple[Path, dict[str, st
 
 
 def _corpus(
-    name: str, base: Path, files: Mapping[str, str], written: WrittenCaptions | None, faults: FaultLog
+    name: str,
+    base: Path,
+    files: Mapping[str, str],
+    written: WrittenCaptions | None,
+    faults: FaultLog,
+    digests: Mapping[str, str] | None = None,
 ) -> Corpus:
     captions = pd.DataFrame({"image_id": [], "text": []}, index=pd.Index([], name="caption_id"), dtype=object)
     split_of, origin = dict.fromkeys(files, "test"), "no captions: every image in test, to be searched"
     if written:
         captions, split_of, origin = _captions(written, base, files, faults)
     about = {"splits": origin, **({"captions": written.source} if written else {})}
-    return photograph_corpus(name, image_table(files, split_of), captions, faults, usual=0, about=about)
+    return photograph_corpus(
+        name, image_table(files, split_of), captions, faults, usual=0, about=about, digests=digests
+    )
 
 
 def _captions(
