@@ -1,8 +1,10 @@
-"""The core's commands: `train`, `runs`, `check`, `check-method`, `info`, `index` and `search`."""
+"""The core's commands: `train`, `options`, `runs`, `rm`, `check`, `check-method`, `info`, `evaluate`, `index` and
+`search`. With --json a command writes one JSON object to stdout, and nothing else there."""
 
 import argparse
 import ast
 import gc
+import json
 import os
 import signal
 import sys
@@ -19,19 +21,36 @@ from xmr_core.base.paths import printable
 def add_to(commands) -> None:
     """Declare the commands. commands: the result of add_subparsers."""
     train = commands.add_parser("train", help="train or load one run, also with torchrun: train dive alpha=8 epochs=3")
-    train.add_argument("method", help="for example dive, or mypackage.mine:SPEC")
+    train.add_argument("method", nargs="?", default="", help="for example dive, or mypackage.mine:SPEC")
     train.add_argument("option", nargs="*", default=[], help="name=value of whatever configures a run: alpha=8 seed=1")
-    train.add_argument("--dataset", default="scenes", help="scenes (default), flickr8k, flickr30k, coco, cub, …")
-    train.add_argument("--data-root", default="", help="the folder of its files")
-    train.add_argument("--preset", default="quick", help="quick (default), study or published")
-    commands.add_parser("runs", help="list finished and interrupted runs, with short names for other commands")
+    train.add_argument("--config", metavar="FILE", help="config.json of a run, instead of a method and a preset")
+    options = commands.add_parser("options", help="list what `train` takes as name=value, with defaults")
+    options.add_argument("method", help="for example dive, or mypackage.mine:SPEC")
+    for parser in (train, options):  # left out: scenes and quick
+        parser.add_argument("--dataset", help="scenes (default), flickr8k, flickr30k, coco, cub, …")
+        parser.add_argument("--preset", help="quick (default), study or published")
+    train.add_argument("--data-root", help="the folder of its files")
+    runs = commands.add_parser("runs", help="list finished and interrupted runs, with short names for other commands")
+    rm = commands.add_parser("rm", help="delete a run and its trained model")
+    rm.add_argument("run", metavar="RUN", help="an id, a short name, or the beginning of one id")
+    rm.add_argument("--yes", action="store_true", help="do not ask")
     check = commands.add_parser("check", help="read a folder of data: what it holds, and everything that is wrong")
     check.add_argument("dataset", help="how its files are laid out, for example flickr8k or folder")
     check.add_argument("data_root", help="the folder")
     check.add_argument("--shallow", action="store_true", help="read lists and captions only, not every image")
     method = commands.add_parser("check-method", help="look at a method of your own before it is trained")
     method.add_argument("method", help="an address such as mymodule:SPEC, or an id")
-    commands.add_parser("info", help="versions, and the folders of runs, caches and outputs")
+    info = commands.add_parser("info", help="versions, and the folders of runs, caches and outputs")
+    evaluate = commands.add_parser("evaluate", help="rank a split of any corpus by any model, in both directions")
+    evaluate.add_argument("model", metavar="MODEL", help="a run, a folder, a hub name, or a checkpoint of the authors")
+    corpus = (
+        "DATASET [DATA_ROOT], or a folder of images with captions (default: the run's own corpus); also name=value: "
+    )
+    corpus += "size, world_seed, ambiguity, fold of the data; method, vocabulary and options of an authors' checkpoint"
+    evaluate.add_argument("corpus", nargs="*", metavar="CORPUS", help=corpus)
+    evaluate.add_argument("--split", default="test", help="train, val or test (default)")
+    evaluate.add_argument("--relevance", action="append", help="a kind beside the annotated pairs (default: all)")
+    evaluate.add_argument("--per-query", metavar="FILE", help="write a row for each query as CSV")
     index = commands.add_parser("index", help="encode images with a trained run, once, into a folder to search")
     index.add_argument("run", metavar="RUN", help="a finished run, or with --folder any model: a folder, a hub name")
     index.add_argument("output", metavar="OUT", help="the folder to make; an index that it holds is replaced")
@@ -46,37 +65,94 @@ def add_to(commands) -> None:
     search.add_argument("--fast", action="store_true", help="compare what the query's elements propose (--elements)")
     search.add_argument("--verify", action="store_true", help="compare the digests of all files first, of any size")
     search.add_argument("--explain", action="store_true", help="say what words and cells add to each score")
+    for parser in (train, options, runs, check, info, evaluate, search):
+        parser.add_argument("--json", action="store_true", help="one JSON object for programs")
+
+
+def write_json(value: dict) -> None:
+    """One JSON object on stdout, in ASCII; what is no number in it (NaN, ∞) is null."""
+    plain = lambda v: v.item() if hasattr(v, "item") else v.to_dict() if hasattr(v, "to_dict") else str(v)  # noqa: E731
+    value = json.loads(json.dumps(value, default=plain), parse_constant=lambda _: None)
+    print(json.dumps(value))
+
+
+def results_of(run) -> dict:
+    """RSUM of 600 with its interval by each kind of relevance, that of random rankings, and all metrics."""
+    from xmr_core.evaluation.evaluate import rsum_interval
+
+    names, kinds = ("value", "low", "high"), run.per_query["relevance"].unique()
+    rsum = {kind: dict(zip(names, rsum_interval(run.per_query, kind), strict=True)) for kind in kinds}
+    chance = dict(zip(names, run.chance(), strict=True))
+    return {"rsum": rsum, "chance": chance, "metrics": run.metrics.to_dict("records")}
 
 
 def train(arguments: argparse.Namespace) -> int:
     """0: the run is finished; its id, folder and RSUM are printed, by the first of several processes."""
-    from xmr_core.data.config import DataConfig
-    from xmr_core.evaluation.evaluate import rsum_interval
     from xmr_core.training.distributed import started_ranks
-    from xmr_core.training.runs.config import base_config
     from xmr_core.training.runs.folder import short_names
     from xmr_core.training.runs.train_run import train_or_load
 
-    # the words of a DataConfig stay words, whatever they look like: the fold '1', a folder '2026'
-    options = read_options(arguments.option, [f.name for f in fields(DataConfig) if f.type is str])
-    if fixed := {"method", "data", "train", "options"} & set(options):
-        raise BadInput(f"{min(fixed)} is no option: give single names, such as epochs=8 dataset=flickr8k.")
-    named = {"dataset": arguments.dataset, "data_root": arguments.data_root, "preset": arguments.preset}
-    config = base_config(arguments.method, **{**named, **options})
-    if unread := config.data.unread(name for name, value in {**named, **options}.items() if value):
-        raise BadInput(f"{config.data.dataset} does not read {', '.join(unread)}. Leave them out.")
+    config = train_config(arguments)
     if (ranks := started_ranks()) > 1:
         config = config.replace(processes=ranks)
         signal.signal(signal.SIGTERM, _end)  # torchrun sends it to the others when one process has ended
     run = train_or_load(config, _report)
     if is_first():
-        rsum = run.metrics[run.metrics["metric"] == "rsum"].groupby("relevance", sort=False)["value"].first()
-        short = next(name for name, run_id in short_names().items() if run_id == run.id)
+        short, results = next(name for name, run_id in short_names().items() if run_id == run.id), results_of(run)
+        if arguments.json:
+            write_json({"run": run.id, "name": short, "folder": str(run.folder), **results})
+            return 0
         print(f"{run.id}\n  name    {short}\n  folder  {run.folder}")
-        for kind, value in rsum.items():
-            _, low, high = rsum_interval(run.per_query, kind)
-            print(f"  RSUM    {100 * value:.1f} of 600 ({kind}; {low:.1f} to {high:.1f} by the choice of images)")
-        print(f"  chance  {run.chance()[0]:.1f} (a random ranking, annotated)")
+        for kind, r in results["rsum"].items():
+            interval = "{low:.1f} to {high:.1f} by the choice of images".format_map(r)
+            print(f"  RSUM    {r['value']:.1f} of 600 ({kind}; {interval})")
+        print(f"  chance  {results['chance']['value']:.1f} (a random ranking, annotated)")
+    return 0
+
+
+def train_config(arguments: argparse.Namespace):
+    """The configuration that the arguments of `train` mean, as `base_config` makes it from the same names. Raises:
+    BadInput for what is given twice, or is not read."""
+    from xmr_core.data.config import DataConfig
+    from xmr_core.training.runs.config import base_config
+    from xmr_core.training.runs.folder import stored_config
+
+    flags = {name: getattr(arguments, name) for name in ("dataset", "data_root", "preset")}
+    flags = {name: value for name, value in flags.items() if value is not None}
+    pairs = arguments.option
+    if arguments.config and "=" in arguments.method:
+        arguments.method, pairs = "", [arguments.method, *pairs]
+    # the words of a DataConfig stay words, whatever they look like: the fold '1', a folder '2026'
+    options = read_options(pairs, [f.name for f in fields(DataConfig) if f.type is str])
+    if fixed := {"method", "data", "train", "options"} & set(options):
+        raise BadInput(f"{min(fixed)} is no option: give single names, such as epochs=8 dataset=flickr8k.")
+    if twice := [*flags.keys() & options]:
+        raise BadInput(f"{min(twice)} is given twice, as a flag and as name=value. Give it once.")
+    if bool(arguments.config) == bool(arguments.method) or (arguments.config and (flags or "preset" in options)):
+        raise BadInput("give a method, or --config FILE without a method, a preset and a data set.")
+    given = flags | options
+    if arguments.config:
+        config = stored_config(arguments.config).replace(**options)
+    else:
+        config = base_config(arguments.method, **given)
+    if unread := config.data.unread(name for name, value in given.items() if value):
+        raise BadInput(f"{config.data.dataset} does not read {', '.join(unread)}. Leave them out.")
+    return config
+
+
+def options(arguments: argparse.Namespace) -> int:
+    """List what `train` takes as name=value. Returns 0."""
+    from xmr_core.training.runs.config import all_options, base_config
+
+    given = {name: value for name in ("dataset", "preset") if (value := getattr(arguments, name)) is not None}
+    table = all_options(base_config(arguments.method, **given))
+    if arguments.json:
+        write_json({"options": table.to_dict("records")})
+    else:
+        of = {"method": f"of {arguments.method}", "run": "of a run", "training": "of training", "data": "of the data"}
+        for kind, own in table.groupby("of", sort=False):
+            print(f"{of[kind]}")
+            print("\n".join(printable(f"  {r.name}={r.value}  {r.help}") for r in own.itertuples(index=False)))
     return 0
 
 
@@ -86,12 +162,30 @@ def runs(arguments: argparse.Namespace) -> int:
     from xmr_core.training.runs.folder import run_table
 
     table = run_table()
+    if arguments.json:
+        write_json({"runs": table.astype(object).where(table.notna(), None).to_dict("records")})
+        return 0
     if table.empty:
         print(f"no run in {paths.root() / 'runs'}; `python -m xmr_core train dive` makes one")
         return 0
     table["rsum"] = table["rsum"].astype(float).map("{:.1f}".format, na_action="ignore")
     print(table.rename(columns={"rsum": "RSUM"}).to_string(index=False, na_rep=""))
     print("\nRSUM: of 600, on annotated pairs. A name, an id or its beginning stands for the run in other commands.")
+    return 0
+
+
+def rm(arguments: argparse.Namespace) -> int:
+    """Delete a run. Returns 0, or 1 where the answer was not yes."""
+    from xmr_core.training.runs.folder import named_folder, remove_run
+
+    folder = named_folder(arguments.run)
+    if not arguments.yes:
+        print(f"delete {folder} and its trained model? [y/N] ", end="", file=sys.stderr, flush=True)
+        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+            print("nothing was deleted; --yes deletes without a question", file=sys.stderr)
+            return 1
+    size = remove_run(folder.name)
+    print(f"deleted {folder}, {size / 1e6:.1f} MB; cached features stay for other runs (`info` says where)")
     return 0
 
 
@@ -111,7 +205,11 @@ def check(arguments: argparse.Namespace) -> int:
     progress = partial(tqdm, desc="reading images", leave=False, disable=None)
     network = partial(planned_network, DataConfig(dataset, root))
     report = check_corpus(dataset, reader_of(dataset), root, not arguments.shallow, progress, network)
-    print(printable(report.text()))
+    if arguments.json:
+        about = {"usable": report.usable, **vars(report)}
+        write_json(about | {"splits": report.splits.to_dict("index")})
+    else:
+        print(printable(report.text()))
     return 0 if report.usable else 1
 
 
@@ -129,12 +227,49 @@ def info(arguments: argparse.Namespace) -> int:
     from xmr_core.base import paths
     from xmr_core.base.machine import environment, resolve_device
 
-    for name, value in ({"xmr_core": __version__} | vars(environment(resolve_device("auto")))).items():
-        print(f"{name:12s} {value}")
+    versions, folders = {"xmr_core": __version__} | vars(environment(resolve_device("auto"))), {}
     for kind in ("runs", "cache", "outputs"):
         folder = paths.root() / kind
         sizes = [f.stat().st_size for f in folder.rglob("*") if f.is_file()]
-        print(f"{kind:12s} {folder} ({len(sizes)} files, {sum(sizes) / 1e6:.0f} MB)")
+        folders[kind] = {"folder": str(folder), "files": len(sizes), "bytes": sum(sizes)}
+    if arguments.json:
+        write_json(versions | folders)
+        return 0
+    lines = versions | {
+        kind: f"{f['folder']} ({f['files']} files, {f['bytes'] / 1e6:.0f} MB)" for kind, f in folders.items()
+    }
+    print("\n".join(f"{name:12s} {value}" for name, value in lines.items()))
+    return 0
+
+
+def evaluate(arguments: argparse.Namespace) -> int:
+    """Print what `Model.evaluate` gives. Returns 0."""
+    from xmr_core.base.files import write_table
+    from xmr_core.data.config import DataConfig
+    from xmr_core.data.corpora import READERS
+    from xmr_core.models.evaluated import origin_of_splits
+    from xmr_core.models.load import load
+
+    words = [w for w in arguments.corpus if not w.partition("=")[0].isidentifier() or "=" not in w]
+    options = read_options([w for w in arguments.corpus if w not in words], ("fold", "size", "vocabulary"))
+    if len(words) == 1 and words[0] not in ("scenes", *READERS) and ":" not in words[0]:
+        words = ["folder", *words]  # a folder, as in Python
+    if len(words) > 2:
+        raise BadInput(f"a corpus is DATASET [DATA_ROOT], got {' '.join(words)}.")
+    of_data = {n: options.pop(n) for n in ("size", "ambiguity", "world_seed", "fold") if n in options}
+    data = DataConfig(*words, **of_data) if words or of_data else None
+    if unread := data and data.unread([*of_data, *(["data_root"] if len(words) > 1 else [])]):
+        raise BadInput(f"{data.dataset} does not read {', '.join(unread)}. Leave them out.")
+    found = load(arguments.model, **options).evaluate(data, arguments.split, relevance=arguments.relevance)
+    if arguments.per_query:
+        write_table(arguments.per_query, found.per_query)
+    if arguments.json:
+        images, captions = map(len, found.corpus.rows(found.split))
+        about = {"model": arguments.model, "id": found.id, **vars(found.setting), "split": found.split}
+        about |= {"splits": origin_of_splits(found.corpus), "images": images, "captions": captions}
+        write_json(about | results_of(found))
+    else:
+        print(printable(found))
     return 0
 
 
@@ -173,10 +308,17 @@ def search(arguments: argparse.Namespace) -> int:
     library, elements = open_index(arguments.index, verify), None
     if arguments.fast:
         elements = engine.open_elements(library.folder, library.images, library.digest("images"), verify)
+        if file is not None and library.captions is not None:
+            raise BadInput("--fast searches images, and captions answer an image here. Leave out --fast.")
     table, lines = ranking.search(library, text, file, arguments.k, elements), []
+    if len(table) < arguments.k:
+        print(f"{len(table)} answers, and not -k {arguments.k}: that is all there are", file=sys.stderr)
     if arguments.explain:
         query = ranking.Query("text", text) if file is None else ranking.Query("upload", pixels=pixels_of(file))
         lines = ["\nwhat adds to the scores", *explain.in_sentences(explain.explained(library, query, table))]
+    if arguments.json:
+        write_json({"answers": table.to_dict("records"), **table.attrs, "explained": lines[1:]})
+        return 0
     nearest = [f"{word} (as {other})" for word, other in table.attrs["nearest"].items()]
     said = {"words that the method does not know": table.attrs["unknown_words"]}
     for title, words in (said | {"words without a training caption": nearest}).items():
@@ -203,6 +345,8 @@ def read_options(pairs: list[str], texts: Iterable[str] = ()) -> dict[str, objec
         name, equals, text = pair.partition("=")
         if not (name.isidentifier() and equals):
             raise BadInput(f"an option is given as name=value, got {pair!r}.")
+        if name in out:
+            raise BadInput(f"{name} is given twice. Give it once.")
         out[name] = text
         with suppress(ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
             value = ast.literal_eval(text)
@@ -226,6 +370,6 @@ def _end(*_) -> None:
 
 
 COMMANDS = {
-    "train": train, "runs": runs, "check": check, "check-method": check_method, "info": info, "index": index,
-    "search": search,
+    "train": train, "options": options, "runs": runs, "rm": rm, "check": check, "check-method": check_method,
+    "info": info, "evaluate": evaluate, "index": index, "search": search,
 }  # fmt: skip

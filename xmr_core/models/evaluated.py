@@ -89,7 +89,7 @@ def evaluate_model(
     identity = getattr(method, "identity", "") or fingerprint.bytes_hash(files.tensor_bytes(method.state_dict()))
     content = [corpus.fingerprint, identity, STAGES["evaluation"]]
     content += [split, sorted(corpus.relevance_sets)] if split != "test" or relevance else []
-    word, world = about.get("method", method.name), corpus.about.get("world_seed", 0)
+    word, world = about.get("method", method.name), corpus.about.get("seed", 0)
     settings = (about.get("form", "as it comes"), name, corpus.about.get("size", ""))
     seed, epochs = about.get("seed", 0), about.get("epochs", 0)
     provenance = Provenance(

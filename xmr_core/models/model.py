@@ -5,7 +5,6 @@ import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -18,9 +17,7 @@ from xmr_core.base.machine import resolve_device
 from xmr_core.base.types import Features, Pixels, Representation, Tokens, joined
 from xmr_core.data.inputs import ImageLike, RawInputs, listed, one_image, regions
 from xmr_core.evaluation.ranks import Scoring, as_matrix, best, checked_k
-
-if TYPE_CHECKING:
-    from xmr_core.models.evaluated import EvaluatedModel
+from xmr_core.models.evaluated import EvaluatedModel, evaluate_model
 
 _TOGETHER = 64  # images or sentences encoded at a time
 
@@ -143,7 +140,7 @@ class Model:
         images=None,
         captions=None,
         image_of=None,
-    ) -> "EvaluatedModel":
+    ) -> EvaluatedModel:
         """Rank one split of a corpus in both directions: the numbers that a run has of its own test split, for any
         model on any corpus. `print` shows them, `.metrics` and `.per_query` are tables.
 
@@ -157,8 +154,6 @@ class Model:
         Raises: BadInput for a corpus without captions or without this split, an unknown kind of relevance, or images
             for a model on features of regions (and the other way round).
         """
-        from xmr_core.models.evaluated import evaluate_model  # as write_model, below
-
         return evaluate_model(self, corpus, split, dataset, relevance, images, captions, image_of)
 
     def save_pretrained(self, folder: Path | str) -> Path:

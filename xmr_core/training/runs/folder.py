@@ -2,9 +2,10 @@
 files are noticed; and which runs there are, with the short names by which people call them."""
 
 import platform
+import shutil
 import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -189,14 +190,58 @@ def _read_config(path: Path) -> tuple[RunConfig, dict]:
     try:
         config, identity = stored["config"], stored["identity"]
         method_spec(config["method"])  # not known here is no fault of the file
-        data = {name: value for name, value in config["data"].items() if name != "weights" or value}  # once a field
-        config = RunConfig(**{**config, "data": DataConfig(**data), "train": TrainConfig(**config["train"])})
+        config = _as_config(config)
         expected = files.as_json({**config.identity(identity["data"]), "versions": identity["versions"]})
     except (KeyError, TypeError) as e:
         raise DamagedFile(f"{path} is not one that this version wrote ({e}).") from None
     if identity != expected:
         raise DamagedFile(f"{path} names another run than its configuration leads to, or is of another version.")
     return config, identity
+
+
+def _as_config(stored: Mapping) -> RunConfig:
+    data = {name: value for name, value in stored["data"].items() if name != "weights" or value}  # once a field
+    return RunConfig(**{**stored, "data": DataConfig(**data), "train": TrainConfig(**stored["train"])})
+
+
+def stored_config(file: Path | str) -> RunConfig:
+    """The configuration in a config.json of a run, also in a changed copy of it. Raises: BadInput for another file."""
+    try:
+        return _as_config(files.read_json(files.existing_file(file, "configuration"))["config"])
+    except (KeyError, TypeError, AttributeError) as e:
+        raise BadInput(f"{file} is no config.json of a run ({type(e).__name__}: {e}).") from None
+
+
+def remove_run(name: str) -> int:
+    """Delete the folder of one run, finished or not, and say how many bytes that frees. Cached features stay: other
+    runs read them.
+
+    name: as `load` takes it, also of an interrupted or damaged run. Raises: BadInput for another name, a folder that is
+    a link, or a run that is being trained; CannotWrite.
+    """
+    folder = named_folder(name)
+    if folder.is_symlink():
+        raise BadInput(f"{folder} is a link to another place. Remove it by hand.")
+    size = sum(path.lstat().st_size for path in folder.rglob("*") if not path.is_dir())
+    try:
+        with filelock.FileLock(folder / "lock", timeout=0):
+            (folder / RECORD).unlink(missing_ok=True)  # first, so that what is left after a kill counts as unfinished
+            shutil.rmtree(folder)
+    except filelock.Timeout:
+        raise BadInput(f"the run {folder.name} is being trained by another process. Stop that first.") from None
+    except OSError as e:
+        raise files.cannot_write(folder, e) from None
+    return size
+
+
+def named_folder(name: str) -> Path:
+    """The folder of a run by its id, its short name, or a beginning that one id has. Raises: BadInput for another."""
+    names = short_names()
+    found = [names[name]] if name in names else [i for i in names.values() if name and i.startswith(name)]
+    found = [name] if name in found else found
+    if len(found) != 1:
+        raise unknown("run", name, found or [*names] or ["none in this folder of runs"])
+    return paths.root() / "runs" / found[0]
 
 
 COLUMNS = ["name", "method", "data", "features", "seed", "epochs", "rsum", "started", "state", "run"]
