@@ -43,10 +43,8 @@ def add_to(commands) -> None:
     info = commands.add_parser("info", help="versions, and the folders of runs, caches and outputs")
     evaluate = commands.add_parser("evaluate", help="rank a split of any corpus by any model, in both directions")
     evaluate.add_argument("model", metavar="MODEL", help="a run, a folder, a hub name, or a checkpoint of the authors")
-    corpus = (
-        "DATASET [DATA_ROOT], or a folder of images with captions (default: the run's own corpus); also name=value: "
-    )
-    corpus += "size, world_seed, ambiguity, fold of the data; method, vocabulary and options of an authors' checkpoint"
+    corpus = "DATASET [DATA_ROOT], or a folder with captions (default: the run's own corpus); and name=value: size, "
+    corpus += "world_seed, ambiguity, fold of the data; method, vocabulary, options of a checkpoint of the authors"
     evaluate.add_argument("corpus", nargs="*", metavar="CORPUS", help=corpus)
     evaluate.add_argument("--split", default="test", help="train, val or test (default)")
     evaluate.add_argument("--relevance", action="append", help="a kind beside the annotated pairs (default: all)")
@@ -71,9 +69,8 @@ def add_to(commands) -> None:
 
 def write_json(value: dict) -> None:
     """One JSON object on stdout, in ASCII; what is no number in it (NaN, ∞) is null."""
-    plain = lambda v: v.item() if hasattr(v, "item") else v.to_dict() if hasattr(v, "to_dict") else str(v)  # noqa: E731
-    value = json.loads(json.dumps(value, default=plain), parse_constant=lambda _: None)
-    print(json.dumps(value))
+    text = json.dumps(value, default=lambda v: v.item() if hasattr(v, "item") else str(v))
+    print(json.dumps(json.loads(text, parse_constant=lambda _: None)))
 
 
 def results_of(run) -> dict:

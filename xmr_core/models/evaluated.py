@@ -38,7 +38,7 @@ class EvaluatedModel(Evaluated):
 
     def __str__(self) -> str:
         i, t = self.corpus.rows(self.split)
-        head = f"{self.setting.method} on {self.setting.dataset}, split {self.split}"
+        head = f"{self.provenance.model[0]} on {self.setting.dataset}, split {self.split}"
         head = f"{head}: {len(i):,} images, {len(t):,} captions\nsplits: {origin_of_splits(self.corpus)}\n"
         recalls = self.metrics[self.metrics["metric"] == "recall"]
         table = 100 * recalls.pivot(index=["relevance", "direction"], columns="k", values="value")

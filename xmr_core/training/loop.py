@@ -71,8 +71,8 @@ class TrainConfig:
             float32 on a CPU.
         pretrained_lr: factor in [0, 1] on the rate of pretrained networks that are fine-tuned. freeze_epochs,
             unfreeze_every: when their stages learn (stages_learning).
-        seed: of weights and batches. threads: CPU threads of one run. They are part of a run's identity, because another order of sums gives other
-            bits.
+        seed: of weights and batches. threads: CPU threads of one run. They are part of a run's identity, because
+            another order of sums gives other bits.
     Raises: BadInput for a value out of range.
 
     >>> TrainConfig(epochs=3).lr

@@ -86,7 +86,8 @@ def evaluate_split(
     with tqdm(total=pairs, desc="scoring", unit=" pairs", unit_scale=True, leave=False, delay=5, disable=None) as bar:
         scores = Scoring(method.similarity, images, captions, device=method.device)
         evaluation, metrics = evaluate_corpus(scores, corpus, name, bar.update)
-    return evaluation.per_query, pd.concat([metrics, set_spread(images, captions)], ignore_index=True)
+    spread = set_spread(images, captions)
+    return evaluation.per_query, pd.concat([metrics, *([spread] if len(spread) else [])], ignore_index=True)
 
 
 def set_spread(images: Representation, captions: Representation) -> pd.DataFrame:

@@ -94,10 +94,11 @@ _LIMITS = {
 class RunConfig:
     """Everything that decides a run's numbers, and nothing else.
 
-    method, options: see methods.registry.build. form: 'matched', or 'published' as the paper had it. batch_images … positives: the batches (data.batches.Batches).
-    cell_drop … erase: what is left out of training inputs (data.batches.Augmentation). val_images: how many images of
-    the validation split, with their captions, choose the epoch; 0 for all. device: where it trains, as torch names it
-        ('cpu', 'cuda:1', 'mps'); 'auto' becomes the accelerator that is here, or 'cpu'.
+    method, options: see methods.registry.build. form: 'matched', or 'published' as the paper had it.
+    batch_images … positives: the batches (data.batches.Batches). cell_drop … erase: what is left out of training inputs
+    (data.batches.Augmentation). val_images: how many images of the validation split, with their captions, choose the
+    epoch; 0 for all. device: where it trains, as torch names it ('cpu', 'cuda:1', 'mps'); 'auto' becomes the
+    accelerator that is here, or 'cpu'.
     processes: how many train it together (torchrun); another number gives other last bits, as threads do.
 
     >>> RunConfig().replace(alpha=8.0, epochs=3).options
