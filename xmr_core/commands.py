@@ -17,19 +17,24 @@ from xmr_core import __version__
 from xmr_core.base.errors import BadInput, TrainingFailed
 from xmr_core.base.paths import printable
 
+_FLAGS = {
+    "dataset": "scenes (default), flickr8k, flickr30k, coco, cub, …", "data_root": "the folder of its files",
+    "preset": "quick (default), study or published",
+}  # fmt: skip
+
 
 def add_to(commands) -> None:
     """Declare the commands. commands: the result of add_subparsers."""
     train = commands.add_parser("train", help="train or load one run, also with torchrun: train dive alpha=8 epochs=3")
-    train.add_argument("method", nargs="?", default="", help="for example dive, or mypackage.mine:SPEC")
-    train.add_argument("option", nargs="*", default=[], help="name=value of whatever configures a run: alpha=8 seed=1")
-    train.add_argument("--config", metavar="FILE", help="config.json of a run, instead of a method and a preset")
-    options = commands.add_parser("options", help="list what `train` takes as name=value, with defaults")
-    options.add_argument("method", help="for example dive, or mypackage.mine:SPEC")
-    for parser in (train, options):  # left out: scenes and quick
-        parser.add_argument("--dataset", help="scenes (default), flickr8k, flickr30k, coco, cub, …")
-        parser.add_argument("--preset", help="quick (default), study or published")
-    train.add_argument("--data-root", help="the folder of its files")
+    options = commands.add_parser("options", help="list what `train` takes as name=value, and the values that it has")
+    for parser in (train, options):
+        parser.add_argument("method", nargs="?", default="", help="for example dive, or mypackage.mine:SPEC")
+        parser.add_argument("option", nargs="*", default=[], help="name=value of whatever configures a run: alpha=8")
+        parser.add_argument("--config", metavar="FILE", help="config.json of a run, instead of a method and a preset")
+        parser.set_defaults(flags=[])
+        for name, about in _FLAGS.items():  # another way to write name=value
+            flag = {"dest": "flags", "action": "append", "metavar": name.upper(), "type": f"{name}={{}}".format}
+            parser.add_argument(f"--{name.replace('_', '-')}", help=about, **flag)
     runs = commands.add_parser("runs", help="list finished and interrupted runs, with short names for other commands")
     rm = commands.add_parser("rm", help="delete a run and its trained model")
     rm.add_argument("run", metavar="RUN", help="an id, a short name, or the beginning of one id")
@@ -67,24 +72,18 @@ def add_to(commands) -> None:
         parser.add_argument("--json", action="store_true", help="one JSON object for programs")
 
 
-def write_json(value: dict) -> None:
-    """One JSON object on stdout, in ASCII; what is no number in it (NaN, ∞) is null."""
-    text = json.dumps(value, default=lambda v: v.item() if hasattr(v, "item") else str(v))
-    print(json.dumps(json.loads(text, parse_constant=lambda _: None)))
-
-
-def results_of(run) -> dict:
-    """RSUM of 600 with its interval by each kind of relevance, that of random rankings, and all metrics."""
-    from xmr_core.evaluation.evaluate import rsum_interval
-
-    names, kinds = ("value", "low", "high"), run.per_query["relevance"].unique()
-    rsum = {kind: dict(zip(names, rsum_interval(run.per_query, kind), strict=True)) for kind in kinds}
-    chance = dict(zip(names, run.chance(), strict=True))
-    return {"rsum": rsum, "chance": chance, "metrics": run.metrics.to_dict("records")}
+def say(arguments: argparse.Namespace, value: dict, text: object) -> int:
+    """Print one object for programs, in ASCII and with null for what is no number, or a text for people. Returns 0."""
+    if arguments.json:
+        text = json.dumps(value, default=lambda v: v.item() if hasattr(v, "item") else str(v))
+        text = json.dumps(json.loads(text, parse_constant=lambda _: None))
+    print(printable(text))
+    return 0
 
 
 def train(arguments: argparse.Namespace) -> int:
     """0: the run is finished; its id, folder and RSUM are printed, by the first of several processes."""
+    from xmr_core.evaluation.evaluate import quality_lines
     from xmr_core.training.distributed import started_ranks
     from xmr_core.training.runs.folder import short_names
     from xmr_core.training.runs.train_run import train_or_load
@@ -95,16 +94,19 @@ def train(arguments: argparse.Namespace) -> int:
         signal.signal(signal.SIGTERM, _end)  # torchrun sends it to the others when one process has ended
     run = train_or_load(config, _report)
     if is_first():
-        short, results = next(name for name, run_id in short_names().items() if run_id == run.id), results_of(run)
-        if arguments.json:
-            write_json({"run": run.id, "name": short, "folder": str(run.folder), **results})
-            return 0
-        print(f"{run.id}\n  name    {short}\n  folder  {run.folder}")
-        for kind, r in results["rsum"].items():
-            interval = "{low:.1f} to {high:.1f} by the choice of images".format_map(r)
-            print(f"  RSUM    {r['value']:.1f} of 600 ({kind}; {interval})")
-        print(f"  chance  {results['chance']['value']:.1f} (a random ranking, annotated)")
+        short = next(name for name, run_id in short_names().items() if run_id == run.id)
+        about = {"run": run.id, "name": short, "folder": str(run.folder)}
+        lines = [run.id, f"  name    {short}", f"  folder  {run.folder}", *quality_lines(run)]
+        say(arguments, about | results_of(run), "\n".join(lines))
     return 0
+
+
+def results_of(run) -> dict:
+    """RSUM by each kind of relevance, that of random rankings, and all metrics, as JSON has them."""
+    from xmr_core.evaluation.evaluate import rsums
+
+    chance = dict(zip(("rsum", "low", "high"), run.chance(), strict=True))
+    return {"results": rsums(run.per_query), "chance": chance, "metrics": run.metrics.to_dict("records")}
 
 
 def train_config(arguments: argparse.Namespace):
@@ -114,43 +116,27 @@ def train_config(arguments: argparse.Namespace):
     from xmr_core.training.runs.config import base_config
     from xmr_core.training.runs.folder import stored_config
 
-    flags = {name: getattr(arguments, name) for name in ("dataset", "data_root", "preset")}
-    flags = {name: value for name, value in flags.items() if value is not None}
-    pairs = arguments.option
-    if arguments.config and "=" in arguments.method:
-        arguments.method, pairs = "", [arguments.method, *pairs]
     # the words of a DataConfig stay words, whatever they look like: the fold '1', a folder '2026'
-    options = read_options(pairs, [f.name for f in fields(DataConfig) if f.type is str])
+    words, texts = [arguments.method, *arguments.option], [f.name for f in fields(DataConfig) if f.type is str]
+    method, pairs = ("", words) if arguments.config and "=" in words[0] else (words[0], words[1:])
+    options = read_options([*pairs, *arguments.flags], texts)
     if fixed := {"method", "data", "train", "options"} & set(options):
         raise BadInput(f"{min(fixed)} is no option: give single names, such as epochs=8 dataset=flickr8k.")
-    if twice := [*flags.keys() & options]:
-        raise BadInput(f"{min(twice)} is given twice, as a flag and as name=value. Give it once.")
-    if bool(arguments.config) == bool(arguments.method) or (arguments.config and (flags or "preset" in options)):
-        raise BadInput("give a method, or --config FILE without a method, a preset and a data set.")
-    given = flags | options
-    if arguments.config:
-        config = stored_config(arguments.config).replace(**options)
-    else:
-        config = base_config(arguments.method, **given)
-    if unread := config.data.unread(name for name, value in given.items() if value):
+    if bool(arguments.config) == bool(method) or (arguments.config and "preset" in options):
+        raise BadInput("give a method, or --config FILE without a method and a preset.")
+    config = stored_config(arguments.config).replace(**options) if arguments.config else base_config(method, **options)
+    if unread := config.data.unread(name for name, value in options.items() if value):
         raise BadInput(f"{config.data.dataset} does not read {', '.join(unread)}. Leave them out.")
     return config
 
 
 def options(arguments: argparse.Namespace) -> int:
     """List what `train` takes as name=value. Returns 0."""
-    from xmr_core.training.runs.config import all_options, base_config
+    from xmr_core.training.runs.config import all_options
 
-    given = {name: value for name in ("dataset", "preset") if (value := getattr(arguments, name)) is not None}
-    table = all_options(base_config(arguments.method, **given))
-    if arguments.json:
-        write_json({"options": table.to_dict("records")})
-    else:
-        of = {"method": f"of {arguments.method}", "run": "of a run", "training": "of training", "data": "of the data"}
-        for kind, own in table.groupby("of", sort=False):
-            print(f"{of[kind]}")
-            print("\n".join(printable(f"  {r.name}={r.value}  {r.help}") for r in own.itertuples(index=False)))
-    return 0
+    table = all_options(train_config(arguments))
+    lines = [f"{r.name}={r.value}  {r.help}" for r in table.itertuples(index=False)]
+    return say(arguments, {"options": table.to_dict("records")}, "\n".join(lines))
 
 
 def runs(arguments: argparse.Namespace) -> int:
@@ -159,30 +145,27 @@ def runs(arguments: argparse.Namespace) -> int:
     from xmr_core.training.runs.folder import run_table
 
     table = run_table()
-    if arguments.json:
-        write_json({"runs": table.astype(object).where(table.notna(), None).to_dict("records")})
-        return 0
+    value = {"runs": table.astype(object).where(table.notna(), None).to_dict("records")}
     if table.empty:
-        print(f"no run in {paths.root() / 'runs'}; `python -m xmr_core train dive` makes one")
-        return 0
+        return say(arguments, value, f"no run in {paths.root() / 'runs'}; `python -m xmr_core train dive` makes one")
     table["rsum"] = table["rsum"].astype(float).map("{:.1f}".format, na_action="ignore")
-    print(table.rename(columns={"rsum": "RSUM"}).to_string(index=False, na_rep=""))
-    print("\nRSUM: of 600, on annotated pairs. A name, an id or its beginning stands for the run in other commands.")
-    return 0
+    text = table.rename(columns={"rsum": "RSUM"}).to_string(index=False, na_rep="")
+    note = "RSUM: of 600, on annotated pairs. A name, an id or its beginning stands for the run in other commands."
+    return say(arguments, value, f"{text}\n\n{note}")
 
 
 def rm(arguments: argparse.Namespace) -> int:
     """Delete a run. Returns 0, or 1 where the answer was not yes."""
-    from xmr_core.training.runs.folder import named_folder, remove_run
+    from xmr_core.training.runs.folder import remove_run, resolve_run
 
-    folder = named_folder(arguments.run)
+    run = resolve_run(arguments.run, finished=False)
     if not arguments.yes:
-        print(f"delete {folder} and its trained model? [y/N] ", end="", file=sys.stderr, flush=True)
+        print(f"delete the run {run} and its trained model? [y/N] ", end="", file=sys.stderr, flush=True)
         if sys.stdin.readline().strip().lower() not in ("y", "yes"):
             print("nothing was deleted; --yes deletes without a question", file=sys.stderr)
             return 1
-    size = remove_run(folder.name)
-    print(f"deleted {folder}, {size / 1e6:.1f} MB; cached features stay for other runs (`info` says where)")
+    freed = remove_run(run) / 1e6
+    print(f"deleted {run}, {freed:.1f} MB; cached features stay for other runs (`info` says where)")
     return 0
 
 
@@ -202,11 +185,8 @@ def check(arguments: argparse.Namespace) -> int:
     progress = partial(tqdm, desc="reading images", leave=False, disable=None)
     network = partial(planned_network, DataConfig(dataset, root))
     report = check_corpus(dataset, reader_of(dataset), root, not arguments.shallow, progress, network)
-    if arguments.json:
-        about = {"usable": report.usable, **vars(report)}
-        write_json(about | {"splits": report.splits.to_dict("index")})
-    else:
-        print(printable(report.text()))
+    value = {"usable": report.usable, **vars(report), "splits": report.splits.to_dict("index")}
+    say(arguments, value, report.text())
     return 0 if report.usable else 1
 
 
@@ -224,19 +204,14 @@ def info(arguments: argparse.Namespace) -> int:
     from xmr_core.base import paths
     from xmr_core.base.machine import environment, resolve_device
 
-    versions, folders = {"xmr_core": __version__} | vars(environment(resolve_device("auto"))), {}
+    value = {"xmr_core": __version__} | vars(environment(resolve_device("auto")))
+    lines = [f"{name:12s} {about}" for name, about in value.items()]
     for kind in ("runs", "cache", "outputs"):
         folder = paths.root() / kind
         sizes = [f.stat().st_size for f in folder.rglob("*") if f.is_file()]
-        folders[kind] = {"folder": str(folder), "files": len(sizes), "bytes": sum(sizes)}
-    if arguments.json:
-        write_json(versions | folders)
-        return 0
-    lines = versions | {
-        kind: f"{f['folder']} ({f['files']} files, {f['bytes'] / 1e6:.0f} MB)" for kind, f in folders.items()
-    }
-    print("\n".join(f"{name:12s} {value}" for name, value in lines.items()))
-    return 0
+        value[kind] = {"folder": str(folder), "files": len(sizes), "bytes": sum(sizes)}
+        lines.append(f"{kind:12s} {folder} ({len(sizes)} files, {sum(sizes) / 1e6:.0f} MB)")
+    return say(arguments, value, "\n".join(lines))
 
 
 def evaluate(arguments: argparse.Namespace) -> int:
@@ -247,27 +222,21 @@ def evaluate(arguments: argparse.Namespace) -> int:
     from xmr_core.models.evaluated import origin_of_splits
     from xmr_core.models.load import load
 
-    words = [w for w in arguments.corpus if not w.partition("=")[0].isidentifier() or "=" not in w]
-    options = read_options([w for w in arguments.corpus if w not in words], ("fold", "size", "vocabulary"))
+    pairs = [w for w in arguments.corpus if "=" in w and w.partition("=")[0].isidentifier()]
+    words, options = [w for w in arguments.corpus if w not in pairs], read_options(pairs, ("fold", "vocabulary"))
     if len(words) == 1 and words[0] not in ("scenes", *READERS) and ":" not in words[0]:
         words = ["folder", *words]  # a folder, as in Python
-    if len(words) > 2:
-        raise BadInput(f"a corpus is DATASET [DATA_ROOT], got {' '.join(words)}.")
     of_data = {n: options.pop(n) for n in ("size", "ambiguity", "world_seed", "fold") if n in options}
     data = DataConfig(*words, **of_data) if words or of_data else None
-    if unread := data and data.unread([*of_data, *(["data_root"] if len(words) > 1 else [])]):
-        raise BadInput(f"{data.dataset} does not read {', '.join(unread)}. Leave them out.")
-    found = load(arguments.model, **options).evaluate(data, arguments.split, relevance=arguments.relevance)
+    if len(words) > 2 or (data and data.unread([*of_data, *["data_root"][: len(words) - 1]])):
+        raise BadInput(f"a corpus is DATASET DATA_ROOT, or scenes with its options; got {' '.join(arguments.corpus)}.")
+    evaluated = load(arguments.model, **options).evaluate(data, arguments.split, relevance=arguments.relevance)
     if arguments.per_query:
-        write_table(arguments.per_query, found.per_query)
-    if arguments.json:
-        images, captions = map(len, found.corpus.rows(found.split))
-        about = {"model": arguments.model, "id": found.id, **vars(found.setting), "split": found.split}
-        about |= {"splits": origin_of_splits(found.corpus), "images": images, "captions": captions}
-        write_json(about | results_of(found))
-    else:
-        print(printable(found))
-    return 0
+        write_table(arguments.per_query, evaluated.per_query)
+    about = {"model": arguments.model, "id": evaluated.id, **vars(evaluated.setting), "split": evaluated.split}
+    about |= dict(zip(("images", "captions"), map(len, evaluated.corpus.rows(evaluated.split)), strict=True))
+    about["splits"] = origin_of_splits(evaluated.corpus)
+    return say(arguments, about | results_of(evaluated), evaluated)
 
 
 def index(arguments: argparse.Namespace) -> int:
@@ -313,9 +282,7 @@ def search(arguments: argparse.Namespace) -> int:
     if arguments.explain:
         query = ranking.Query("text", text) if file is None else ranking.Query("upload", pixels=pixels_of(file))
         lines = ["\nwhat adds to the scores", *explain.in_sentences(explain.explained(library, query, table))]
-    if arguments.json:
-        write_json({"answers": table.to_dict("records"), **table.attrs, "explained": lines[1:]})
-        return 0
+    value = {"answers": table.to_dict("records"), **table.attrs, "explained": lines[1:]}
     nearest = [f"{word} (as {other})" for word, other in table.attrs["nearest"].items()]
     said = {"words that the method does not know": table.attrs["unknown_words"]}
     for title, words in (said | {"words without a training caption": nearest}).items():
@@ -323,8 +290,8 @@ def search(arguments: argparse.Namespace) -> int:
             print(printable(f"{title}: {', '.join(words)}"), file=sys.stderr)
     for name in {"item", "text"} & {*table.columns}:  # names and captions of others
         table[name] = [printable(value).replace("\n", " ") for value in table[name]]
-    print("\n".join([table.to_string(index=False, float_format=lambda v: f"{v:.4f}"), *map(printable, lines)]))
-    return 0
+    text = "\n".join([table.to_string(index=False, float_format=lambda v: f"{v:.4f}"), *map(printable, lines)])
+    return say(arguments, value, text)
 
 
 def read_options(pairs: list[str], texts: Iterable[str] = ()) -> dict[str, object]:

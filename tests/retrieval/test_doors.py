@@ -94,13 +94,14 @@ def vars_of(config) -> dict:
         (["train", "--preset", "study"], "give a method"),
         (["train", "dive", "--config", "a.json"], "without a method"),
         (["train", "--config", "a.json", "--preset", "study"], "without a method"),
+        (["train", "--config", "a.json"], "not found"),
         (["train", "--config", "photos/captions.csv"], "cannot be read as JSON"),
         (["train", "dive", "data_root=photos"], "scenes does not read data_root"),
         (["options", "dvie"], "Did you mean 'dive'"),
         (["rm", "dive-1"], "unknown run"),
         (["evaluate", "nope", "folder", "photos"], "no run, folder or file"),
         (["evaluate", "model"], "has no corpus of its own"),
-        (["evaluate", "model", "folder", "photos", "size=tiny"], "folder does not read size"),
+        (["evaluate", "model", "folder", "photos", "size=tiny"], "or scenes with its options"),
         (["evaluate", "model", "folder", "photos", "more"], "a corpus is"),
         (["evaluate", "model", "photos", "method=scan"], "no checkpoint of the authors"),
         (["evaluate", "model", "photos", "--split", "tset"], "captions in: test, train, val"),
@@ -191,14 +192,14 @@ def test_a_model_is_evaluated_alike_by_every_door(photos, capsys):
         assert main(["evaluate", "model", "--json", *words, "--per-query", "rows.csv"]) == 0
         said = json.loads(capsys.readouterr().out)
         assert said["metrics"] == expected.metrics.to_dict("records") and said["id"] == expected.id
-        assert (said["images"], said["captions"], said["splits"]) == (
-            4,
-            4,
-            "column split of captions.csv",
-        )
+        assert said["images"] == said["results"][0]["captions"] == 4 and said["splits"] == "column split of captions.csv"
     assert len(pd.read_csv("rows.csv")) == len(expected.per_query) == 8
     assert main(["evaluate", "model", "photos"]) == 0
-    assert "R@1" in (out := capsys.readouterr().out) and "a random ranking has" in out and "4 images, 4 captions" in out
+    assert (
+        "R@1" in (out := capsys.readouterr().out)
+        and "(a random ranking, annotated)" in out
+        and "4 images, 4 captions" in out
+    )
 
 
 def test_what_reads_features_and_what_reads_images_say_so(photos, tmp_path):
@@ -283,7 +284,11 @@ def test_programs_read_one_object_and_a_run_is_removed_once_it_is_let_go(photos,
     words = ["dive", "dataset=folder", "data_root=photos", *(f"{n}={v}" for n, v in SMALL.items())]
     assert main(["train", *words, "--json"]) == 0
     trained = json.loads(capsys.readouterr().out)
-    assert trained["name"] == "dive-1" and set(trained["rsum"]) == {"annotated"} and trained["chance"]["value"] > 0
+    assert (
+        trained["name"] == "dive-1"
+        and [r["relevance"] for r in trained["results"]] == ["annotated"]
+        and trained["chance"]["rsum"] > 0
+    )
     for command in (["runs"], ["info"], ["options", "dive"], ["check", "folder", "photos"], ["evaluate", "dive-1"]):
         main([*command, "--json"])
         assert isinstance(json.loads(capsys.readouterr().out), dict), command

@@ -131,16 +131,9 @@ class Model:
         return pd.DataFrame({"element": elements, "best": place, "product": products, "adds": adds})
 
     def evaluate(
-        self,
-        corpus=None,
-        split: str = "test",
-        *,
-        dataset: str = "",
-        relevance=None,
-        images=None,
-        captions=None,
-        image_of=None,
-    ) -> EvaluatedModel:
+        self, corpus=None, split: str = "test", *, dataset: str = "", relevance=None,
+        images=None, captions=None, image_of=None,
+    ) -> EvaluatedModel:  # fmt: skip
         """Rank one split of a corpus in both directions: the numbers that a run has of its own test split, for any
         model on any corpus. `print` shows them, `.metrics` and `.per_query` are tables.
 
@@ -154,7 +147,7 @@ class Model:
         Raises: BadInput for a corpus without captions or without this split, an unknown kind of relevance, or images
             for a model on features of regions (and the other way round).
         """
-        return evaluate_model(self, corpus, split, dataset, relevance, images, captions, image_of)
+        return evaluate_model(self, corpus, split, dataset, relevance, (images, captions, image_of))
 
     def save_pretrained(self, folder: Path | str) -> Path:
         """Write the model as a folder that `xmr.load` reads anywhere. Raises: as model_folder.write_model."""

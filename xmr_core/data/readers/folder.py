@@ -406,43 +406,42 @@ def _images_in(frame: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, object], di
         raise BadInput(f"the frame has no column image; found: {[*map(str, frame)][:12]}.")
     opened = cache(_file_of)  # a path that stands in several rows is read once
     parts = [opened(v) if isinstance(v, str | Path) else _file_of(v) for v in frame[column]]
-    written = [written for written, _, _ in parts]
-    common = os.path.commonpath([os.path.dirname(w) for w in written]) if all(written) else ""
-    names = [PurePosixPath(os.path.relpath(w, common or None)).as_posix() if w else d for w, _, d in parts]
-    if "image_id" in frame:
-        names = frame["image_id"].astype(str).tolist()
-    digests = dict(zip(names, (digest for *_, digest in parts), strict=True))
-    if any(digests[n] != digest for n, (*_, digest) in zip(names, parts, strict=True)):  # a name for different images
-        if "image_id" in frame:
-            raise BadInput("the frame gives one image_id to different images.")
-        names = [digest for *_, digest in parts]
-        digests = dict(zip(names, names, strict=True))
-    files = {n: file for n, (_, file, _) in zip(names, parts, strict=True)}
-    for n, file in files.items():
-        if isinstance(file, ImageBytes):
-            file.name = n
-    return frame.assign(**{str(column): names}), files, digests
+    placed, digests = [path for path, *_ in parts], [digest for *_, digest in parts]
+    names = list(map(str, frame.get("image_id", digests)))
+    if "image_id" not in frame and parts and all(placed):
+        common = os.path.commonpath(map(os.path.dirname, placed)) or None
+        below = [PurePosixPath(os.path.relpath(path, common)).as_posix() for path in placed]
+        names = below if len({*below}) == len({*zip(below, digests, strict=True)}) else names
+    if len({*names}) != len({*zip(names, digests, strict=True)}):
+        raise BadInput("the frame gives one image_id to different images.")
+    files = {name: file for name, (_, file, _) in zip(names, parts, strict=True)}
+    return frame.assign(**{str(column): names}), files, dict(zip(names, digests, strict=True))
 
 
 def _file_of(image) -> tuple[str, Path | ImageBytes, str]:
     """(path, or '' where it has none; the file, on disk or in memory; digest of its content) of an image in any form.
     Raises: BadInput for what is none."""
-    path = getattr(image, "filename", "") or ""  # of a PIL image that was opened
+    path = str(getattr(image, "filename", ""))  # of a PIL image that was opened
     if isinstance(image, Mapping):
         path = image.get("path") or ""
         image = image.get("bytes") or path or None
     if isinstance(image, str | Path):
         file = existing_file(image, "image")
         return str(file), file, file_content(file)
-    if isinstance(image, bytes | bytearray):
-        return str(path), ImageBytes(image), bytes_hash(bytes(image))
     if isinstance(image, np.ndarray) and image.dtype == np.uint8 and image.shape[2:] == (3,):
         image = Image.fromarray(image)
-    if not isinstance(image, Image.Image):
+    if isinstance(image, Image.Image):  # written without loss; pixels name it, not how they are compressed
+        image = convert_to_rgb(ImageOps.exif_transpose(image))
+        digest, stream = content_hash([image.size, bytes_hash(image.tobytes())]), io.BytesIO()
+        image.save(stream, "PNG", compress_level=1)
+        image = stream.getvalue()
+    elif isinstance(image, bytes):
+        digest = bytes_hash(image)
+    else:
         raise BadInput(f"an image is a file, bytes, a PIL image or uint8 of height × width × 3; got {image!r:.60}.")
-    image = convert_to_rgb(ImageOps.exif_transpose(image))
-    image.save(stream := io.BytesIO(), "PNG", compress_level=1)  # without loss; pixels name it, not their compression
-    return str(path), ImageBytes(stream.getvalue()), content_hash([image.size, bytes_hash(image.tobytes())])
+    file = ImageBytes(image)
+    file.name = path or digest
+    return path, file, digest
 
 
 def _images_of(folder: Path | str, faults: FaultLog) -> tuple[Path, dict[str, str]]:

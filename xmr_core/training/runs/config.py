@@ -198,10 +198,10 @@ def all_options(config: RunConfig) -> pd.DataFrame:
     [16.0, 'method', 'inverse temperature α of smooth-Chamfer']
     """
     spec, rows = method_spec(config.method), []
-    given = spec.make_options(config.form, config.options)
+    made = spec.make_options(config.form, config.options)
     for f in fields(spec.options):
         if f.name in spec.options.names(config.form):
-            rows.append((f.name, getattr(given, f.name), "method", f.metadata["help"]))
+            rows.append((f.name, getattr(made, f.name), "method", f.metadata["help"]))
     for kind, part in (("run", config), ("training", config.train), ("data", config.data)):
         names = [f.name for f in fields(part)]
         said, head = {}, "|".join(names)

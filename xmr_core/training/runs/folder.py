@@ -21,8 +21,7 @@ from xmr_core.base.fingerprint import bytes_hash, file_hash
 from xmr_core.base.machine import Environment
 from xmr_core.data.config import FEATURES
 from xmr_core.data.prepare import DataConfig, Prepared, prepare
-from xmr_core.evaluation.evaluate import Evaluated, Provenance
-from xmr_core.evaluation.metrics import random_rsum
+from xmr_core.evaluation.evaluate import Evaluated, Provenance, chance_of
 from xmr_core.methods.checkpoint import save_method
 from xmr_core.methods.method import Method
 from xmr_core.methods.registry import build, method_spec
@@ -72,9 +71,7 @@ class TrainedRun(Evaluated):
 
     def chance(self) -> tuple[float, float, float]:
         """(mean, low, high) of the annotated RSUM of random rankings of this test split, 95 % between low and high."""
-        relevance = self.prepared().splits["test"].relevance
-        galleries = {"i2t": len(relevance.query_ids), "t2i": len(relevance.gallery_ids)}
-        return random_rsum(self.per_query[self.per_query["relevance"] == "annotated"], galleries)
+        return chance_of(self.per_query, self.prepared().splits["test"].relevance)
 
     def export(self, path: str | Path) -> Path:
         """Write the method as one safetensors file that needs neither this run nor its corpus; xmr.load and
@@ -219,7 +216,7 @@ def remove_run(name: str) -> int:
     name: as `load` takes it, also of an interrupted or damaged run. Raises: BadInput for another name, a folder that is
     a link, or a run that is being trained; CannotWrite.
     """
-    folder = named_folder(name)
+    folder = paths.root() / "runs" / resolve_run(name, finished=False)
     if folder.is_symlink():
         raise BadInput(f"{folder} is a link to another place. Remove it by hand.")
     size = sum(path.lstat().st_size for path in folder.rglob("*") if not path.is_dir())
@@ -232,16 +229,6 @@ def remove_run(name: str) -> int:
     except OSError as e:
         raise files.cannot_write(folder, e) from None
     return size
-
-
-def named_folder(name: str) -> Path:
-    """The folder of a run by its id, its short name, or a beginning that one id has. Raises: BadInput for another."""
-    names = short_names()
-    found = [names[name]] if name in names else [i for i in names.values() if name and i.startswith(name)]
-    found = [name] if name in found else found
-    if len(found) != 1:
-        raise unknown("run", name, found or [*names] or ["none in this folder of runs"])
-    return paths.root() / "runs" / found[0]
 
 
 COLUMNS = ["name", "method", "data", "features", "seed", "epochs", "rsum", "started", "state", "run"]
@@ -295,12 +282,14 @@ def _read(file: Path) -> dict:
         return {}
 
 
-def find_run(name: str) -> str | None:
+def find_run(name: str, finished: bool = True) -> str | None:
     """The id of the finished run that a name means, or None: an id, a short name, or a beginning that one id has.
 
-    Raises: BadInput for a beginning that several finished runs have, and for a run that is not finished.
+    finished: False for any run. Raises: BadInput for a beginning that several runs have, and for a run that is not
+    finished.
     """
-    ids, names = stored_ids(), short_names()
+    names = short_names()
+    ids = stored_ids() if finished else [*names.values()]
     run_id = names.get(name, name)
     if run_id in ids:
         return run_id
@@ -313,18 +302,18 @@ def find_run(name: str) -> str | None:
     return candidates[0] if candidates else None
 
 
-def resolve_run(name: str) -> str:
+def resolve_run(name: str, finished: bool = True) -> str:
     """As `find_run`, for a name that must mean a run. Raises: BadInput, with the nearest name, for any other.
 
     >>> resolve_run("no-such-run")
     Traceback (most recent call last):
     xmr_core.base.errors.BadInput: unknown run 'no-such-run'. ...
     """
-    if (run_id := find_run(name)) is not None:
+    if (run_id := find_run(name, finished)) is not None:
         return run_id
-    finished = stored_ids()
-    names = [short for short, run_id in short_names().items() if run_id in finished]
-    near = finished if "-s" in name else names  # an id with a fault in it, or a short name
+    ids = stored_ids()
+    names = [short for short, run_id in short_names().items() if run_id in ids or not finished]
+    near = ids if "-s" in name else names  # an id with a fault in it, or a short name
     raise unknown("run", name, near or ["none finished in this folder of runs"])
 
 
