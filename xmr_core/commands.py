@@ -278,7 +278,7 @@ def search(arguments: argparse.Namespace) -> int:
             raise BadInput("--fast searches images, and captions answer an image here. Leave out --fast.")
     table, lines = ranking.search(library, text, file, arguments.k, elements), []
     if len(table) < arguments.k:
-        print(f"{len(table)} answers, and not -k {arguments.k}: that is all there are", file=sys.stderr)
+        print(f"{len(table)} answers, and not {arguments.k}: there are no more", file=sys.stderr)
     if arguments.explain:
         query = ranking.Query("text", text) if file is None else ranking.Query("upload", pixels=pixels_of(file))
         lines = ["\nwhat adds to the scores", *explain.in_sentences(explain.explained(library, query, table))]

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import unicodedata
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -25,6 +26,9 @@ from xmr_core.retrieval import Query, rank, search
 from xmr_core.retrieval.index import index_folder, open_index
 from xmr_core.training.runs.train_run import plan_run
 from xmr_study.cli import main
+from xmr_study.parameters import declared_parameters
+from xmr_study.running import given_parameters
+from xmr_study.variants import config_from
 
 TEXTS = ["a red dog", "two café cats", "a blue bird", "the old man"]
 SMALL = {"features": "cells", "d": 8, "epochs": 1, "batch_images": 4, "device": "cpu"}
@@ -75,8 +79,15 @@ def test_a_run_has_one_name_at_every_door(photos, tmp_path, monkeypatch):
     assert plan_run(command("dive", "dataset=folder", "data_root=photos", "alpha=8.0", "clip=1.", "lr=2E-3", *small)).id
     other = command("dive", "dataset=folder", "data_root=photos", "alpha=8", "clip=1", "lr=1e-3", *small)
     assert plan_run(other).id != expected.id and other.train.lr == 0.001
+    declared = declared_parameters(Path(xmr.__file__).parents[1] / "notebooks" / "train.ipynb")
+    pairs = [("dataset", "folder"), ("data_root", "photos"), ("alpha", "8"), ("device", "cpu"), ("epochs", "1")]
+    p = given_parameters(declared, pairs, [])
+    by_notebook = config_from({n: f.default for n, f in declared.items()} | p, "dive", alpha=p["alpha"], clip=1)
+    assert plan_run(by_notebook.replace(**SMALL)).id == expected.id
+    with pytest.raises(BadInput, match="a parameter twice"):
+        given_parameters(declared, [*pairs, ("alpha", "4")], [])
     written = tmp_path / "mine.json"
-    written.write_text(json.dumps({"config": commands.json.loads(json.dumps(vars_of(expected.config)))}))
+    written.write_text(json.dumps({"config": vars_of(expected.config)}))
     assert plan_run(command("--config", written)).id == expected.id
     assert plan_run(command("--config", written, "lr=1e-3")).id == plan_run(other).id
 
@@ -159,7 +170,7 @@ def test_a_search_gives_one_order_and_the_same_scores_at_every_door(photos, tmp_
         for table in tables:
             np.testing.assert_allclose(table["score"], tables[0]["score"], atol=1e-6)
     assert main(["search", "index", "a red circle", "-k", "50"]) == 0
-    assert "12 answers, and not -k 50" in capsys.readouterr().err
+    assert "12 answers, and not 50: there are no more" in capsys.readouterr().err
 
 
 def test_a_model_is_evaluated_alike_by_every_door(photos, capsys):
@@ -192,7 +203,9 @@ def test_a_model_is_evaluated_alike_by_every_door(photos, capsys):
         assert main(["evaluate", "model", "--json", *words, "--per-query", "rows.csv"]) == 0
         said = json.loads(capsys.readouterr().out)
         assert said["metrics"] == expected.metrics.to_dict("records") and said["id"] == expected.id
-        assert said["images"] == said["results"][0]["captions"] == 4 and said["splits"] == "column split of captions.csv"
+        assert (
+            said["images"] == said["results"][0]["captions"] == 4 and said["splits"] == "column split of captions.csv"
+        )
     assert len(pd.read_csv("rows.csv")) == len(expected.per_query) == 8
     assert main(["evaluate", "model", "photos"]) == 0
     assert (
