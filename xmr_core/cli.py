@@ -27,8 +27,11 @@ def main(argv: list[str] | None = None, parts: tuple = PARTS) -> int:
     for part in parts:
         part.add_to(declared)
     arguments, rest = parser.parse_known_args(argv)
-    if arguments.command == "train":  # argparse takes name=value only where they stand together
-        arguments.option, rest = arguments.option + [w for w in rest if "=" in w], [w for w in rest if "=" not in w]
+    if many := {"train": "option", "evaluate": "corpus"}.get(arguments.command):
+        # argparse takes several words only where they stand together
+        free = [w for w in rest if not w.startswith("-") and ("=" in w or many == "corpus")]
+        setattr(arguments, many, getattr(arguments, many) + free)
+        rest = [w for w in rest if w not in free]
     if rest:
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
     act = next(part.COMMANDS[arguments.command] for part in parts if arguments.command in part.COMMANDS)

@@ -1,8 +1,10 @@
-"""The core's commands: `train`, `runs`, `check`, `check-method`, `info`, `index` and `search`."""
+"""The core's commands: `train`, `options`, `runs`, `rm`, `check`, `check-method`, `info`, `evaluate`, `index` and
+`search`. With --json a command writes one JSON object to stdout, and nothing else there."""
 
 import argparse
 import ast
 import gc
+import json
 import os
 import signal
 import sys
@@ -15,16 +17,28 @@ from xmr_core import __version__
 from xmr_core.base.errors import BadInput, TrainingFailed
 from xmr_core.base.paths import printable
 
+_FLAGS = {
+    "dataset": "scenes (default), flickr8k, flickr30k, coco, cub, …", "data_root": "the folder of its files",
+    "preset": "quick (default), study or published",
+}  # fmt: skip
+
 
 def add_to(commands) -> None:
     """Declare the commands. commands: the result of add_subparsers."""
     train = commands.add_parser("train", help="train or load one run, also with torchrun: train dive alpha=8 epochs=3")
-    train.add_argument("method", help="for example dive, or mypackage.mine:SPEC")
-    train.add_argument("option", nargs="*", default=[], help="name=value of whatever configures a run: alpha=8 seed=1")
-    train.add_argument("--dataset", default="scenes", help="scenes (default), flickr8k, flickr30k, coco, cub, …")
-    train.add_argument("--data-root", default="", help="the folder of its files")
-    train.add_argument("--preset", default="quick", help="quick (default), study or published")
-    commands.add_parser("runs", help="list finished and interrupted runs, with short names for other commands")
+    options = commands.add_parser("options", help="list what `train` takes as name=value, and the values that it has")
+    for parser in (train, options):
+        parser.add_argument("method", nargs="?", default="", help="for example dive, or mypackage.mine:SPEC")
+        parser.add_argument("option", nargs="*", default=[], help="name=value of whatever configures a run: alpha=8")
+        parser.add_argument("--config", metavar="FILE", help="config.json of a run, instead of a method and a preset")
+        parser.set_defaults(flags=[])
+        for name, about in _FLAGS.items():  # another way to write name=value
+            flag = {"dest": "flags", "action": "append", "metavar": name.upper(), "type": f"{name}={{}}".format}
+            parser.add_argument(f"--{name.replace('_', '-')}", help=about, **flag)
+    runs = commands.add_parser("runs", help="list finished and interrupted runs, with short names for other commands")
+    rm = commands.add_parser("rm", help="delete a run and its trained model")
+    rm.add_argument("run", metavar="RUN", help="an id, a short name, or the beginning of one id")
+    rm.add_argument("--yes", action="store_true", help="do not ask")
     check = commands.add_parser("check", help="read a folder of data: what it holds, and everything that is wrong")
     check.add_argument("dataset", help="how its files are laid out, for example flickr8k or folder")
     check.add_argument("data_root", help="the folder")
@@ -32,7 +46,15 @@ def add_to(commands) -> None:
     check.add_argument("--text-model", metavar="NAME", help="also say which captions this model cuts or does not know")
     method = commands.add_parser("check-method", help="look at a method of your own before it is trained")
     method.add_argument("method", help="an address such as mymodule:SPEC, or an id")
-    commands.add_parser("info", help="versions, and the folders of runs, caches and outputs")
+    info = commands.add_parser("info", help="versions, and the folders of runs, caches and outputs")
+    evaluate = commands.add_parser("evaluate", help="rank a split of any corpus by any model, in both directions")
+    evaluate.add_argument("model", metavar="MODEL", help="a run, a folder, a hub name, or a checkpoint of the authors")
+    corpus = "DATASET [DATA_ROOT], or a folder with captions (default: the run's own corpus); and name=value: size, "
+    corpus += "world_seed, ambiguity, fold of the data; method, vocabulary, options of a checkpoint of the authors"
+    evaluate.add_argument("corpus", nargs="*", metavar="CORPUS", help=corpus)
+    evaluate.add_argument("--split", default="test", help="train, val or test (default)")
+    evaluate.add_argument("--relevance", action="append", help="a kind beside the annotated pairs (default: all)")
+    evaluate.add_argument("--per-query", metavar="FILE", help="write a row for each query as CSV")
     index = commands.add_parser("index", help="encode images with a trained run, once, into a folder to search")
     index.add_argument("run", metavar="RUN", help="a finished run, or with --folder any model: a folder, a hub name")
     index.add_argument("output", metavar="OUT", help="the folder to make; an index that it holds is replaced")
@@ -47,41 +69,75 @@ def add_to(commands) -> None:
     search.add_argument("--fast", action="store_true", help="compare what the query's elements propose (--elements)")
     search.add_argument("--verify", action="store_true", help="compare the digests of all files first, of any size")
     search.add_argument("--explain", action="store_true", help="say what words and cells add to each score")
+    for parser in (train, options, runs, check, info, evaluate, search):
+        parser.add_argument("--json", action="store_true", help="one JSON object for programs")
+
+
+def say(arguments: argparse.Namespace, value: dict, text: object) -> int:
+    """Print one object for programs, in ASCII and with null for what is no number, or a text for people. Returns 0."""
+    if arguments.json:
+        text = json.dumps(value, default=lambda v: v.item() if hasattr(v, "item") else str(v))
+        text = json.dumps(json.loads(text, parse_constant=lambda _: None))
+    print(printable(text))
+    return 0
 
 
 def train(arguments: argparse.Namespace) -> int:
     """0: the run is finished; its id, folder and RSUM are printed, by the first of several processes."""
-    from xmr_core.base.reachable import in_words
-    from xmr_core.data.config import DataConfig
-    from xmr_core.evaluation.evaluate import rsum_interval
+    from xmr_core.evaluation.evaluate import quality_lines
     from xmr_core.training.distributed import started_ranks
-    from xmr_core.training.runs.config import base_config
     from xmr_core.training.runs.folder import short_names
     from xmr_core.training.runs.train_run import train_or_load
 
-    # the words of a DataConfig stay words, whatever they look like: the fold '1', a folder '2026'
-    options = read_options(arguments.option, [f.name for f in fields(DataConfig) if f.type is str])
-    if fixed := {"method", "data", "train", "options"} & set(options):
-        raise BadInput(f"{min(fixed)} is no option: give single names, such as epochs=8 dataset=flickr8k.")
-    named = {"dataset": arguments.dataset, "data_root": arguments.data_root, "preset": arguments.preset}
-    config = base_config(arguments.method, **{**named, **options})
-    if unread := config.data.unread(name for name, value in {**named, **options}.items() if value):
-        raise BadInput(f"{config.data.dataset} does not read {', '.join(unread)}. Leave them out.")
+    config = train_config(arguments)
     if (ranks := started_ranks()) > 1:
         config = config.replace(processes=ranks)
         signal.signal(signal.SIGTERM, _end)  # torchrun sends it to the others when one process has ended
     run = train_or_load(config, _report)
     if is_first():
-        rsum = run.metrics[run.metrics["metric"] == "rsum"].groupby("relevance", sort=False)["value"].first()
         short = next(name for name, run_id in short_names().items() if run_id == run.id)
-        print(f"{run.id}\n  name    {short}\n  folder  {run.folder}")
-        for kind, value in rsum.items():
-            _, low, high = rsum_interval(run.per_query, kind)
-            print(f"  RSUM    {100 * value:.1f} of 600 ({kind}; {low:.1f} to {high:.1f} by the choice of images)")
-        print(f"  chance  {run.chance()[0]:.1f} (a random ranking, annotated)")
-        if best := in_words(run.reachable()):
-            print(f"  best    {best}")
+        about = {"run": run.id, "name": short, "folder": str(run.folder)}
+        lines = [run.id, f"  name    {short}", f"  folder  {run.folder}", *quality_lines(run)]
+        say(arguments, about | results_of(run), "\n".join(lines))
     return 0
+
+
+def results_of(run) -> dict:
+    """RSUM by each kind of relevance, that of random rankings, and all metrics, as JSON has them."""
+    from xmr_core.evaluation.evaluate import rsums
+
+    chance = dict(zip(("rsum", "low", "high"), run.chance(), strict=True))
+    return {"results": rsums(run.per_query), "chance": chance, "metrics": run.metrics.to_dict("records")}
+
+
+def train_config(arguments: argparse.Namespace):
+    """The configuration that the arguments of `train` mean, as `base_config` makes it from the same names. Raises:
+    BadInput for what is given twice, or is not read."""
+    from xmr_core.data.config import DataConfig
+    from xmr_core.training.runs.config import base_config
+    from xmr_core.training.runs.folder import stored_config
+
+    # the words of a DataConfig stay words, whatever they look like: the fold '1', a folder '2026'
+    words, texts = [arguments.method, *arguments.option], [f.name for f in fields(DataConfig) if f.type is str]
+    method, pairs = ("", words) if arguments.config and "=" in words[0] else (words[0], words[1:])
+    options = read_options([*pairs, *arguments.flags], texts)
+    if fixed := {"method", "data", "train", "options"} & set(options):
+        raise BadInput(f"{min(fixed)} is no option: give single names, such as epochs=8 dataset=flickr8k.")
+    if bool(arguments.config) == bool(method) or (arguments.config and "preset" in options):
+        raise BadInput("give a method, or --config FILE without a method and a preset.")
+    config = stored_config(arguments.config).replace(**options) if arguments.config else base_config(method, **options)
+    if unread := config.data.unread(name for name, value in options.items() if value):
+        raise BadInput(f"{config.data.dataset} does not read {', '.join(unread)}. Leave them out.")
+    return config
+
+
+def options(arguments: argparse.Namespace) -> int:
+    """List what `train` takes as name=value. Returns 0."""
+    from xmr_core.training.runs.config import all_options
+
+    table = all_options(train_config(arguments))
+    lines = [f"{r.name}={r.value}  {r.help}" for r in table.itertuples(index=False)]
+    return say(arguments, {"options": table.to_dict("records")}, "\n".join(lines))
 
 
 def runs(arguments: argparse.Namespace) -> int:
@@ -90,12 +146,27 @@ def runs(arguments: argparse.Namespace) -> int:
     from xmr_core.training.runs.folder import run_table
 
     table = run_table()
+    value = {"runs": table.astype(object).where(table.notna(), None).to_dict("records")}
     if table.empty:
-        print(f"no run in {paths.root() / 'runs'}; `python -m xmr_core train dive` makes one")
-        return 0
+        return say(arguments, value, f"no run in {paths.root() / 'runs'}; `python -m xmr_core train dive` makes one")
     table["rsum"] = table["rsum"].astype(float).map("{:.1f}".format, na_action="ignore")
-    print(table.rename(columns={"rsum": "RSUM"}).to_string(index=False, na_rep=""))
-    print("\nRSUM: of 600, on annotated pairs. A name, an id or its beginning stands for the run in other commands.")
+    text = table.rename(columns={"rsum": "RSUM"}).to_string(index=False, na_rep="")
+    note = "RSUM: of 600, on annotated pairs. A name, an id or its beginning stands for the run in other commands."
+    return say(arguments, value, f"{text}\n\n{note}")
+
+
+def rm(arguments: argparse.Namespace) -> int:
+    """Delete a run. Returns 0, or 1 where the answer was not yes."""
+    from xmr_core.training.runs.folder import remove_run, resolve_run
+
+    run = resolve_run(arguments.run, finished=False)
+    if not arguments.yes:
+        print(f"delete the run {run} and its trained model? [y/N] ", end="", file=sys.stderr, flush=True)
+        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+            print("nothing was deleted; --yes deletes without a question", file=sys.stderr)
+            return 1
+    freed = remove_run(run) / 1e6
+    print(f"deleted {run}, {freed:.1f} MB; cached features stay for other runs (`info` says where)")
     return 0
 
 
@@ -117,7 +188,8 @@ def check(arguments: argparse.Namespace) -> int:
     network = partial(planned_network, DataConfig(dataset, root))
     read = word_pieces(arguments.text_model).readings if arguments.text_model else None
     report = check_corpus(dataset, reader_of(dataset), root, not arguments.shallow, progress, network, read)
-    print(printable(report.text()))
+    value = {"usable": report.usable, **vars(report), "splits": report.splits.to_dict("index")}
+    say(arguments, value, report.text())
     return 0 if report.usable else 1
 
 
@@ -135,13 +207,39 @@ def info(arguments: argparse.Namespace) -> int:
     from xmr_core.base import paths
     from xmr_core.base.machine import environment, resolve_device
 
-    for name, value in ({"xmr_core": __version__} | vars(environment(resolve_device("auto")))).items():
-        print(f"{name:12s} {value}")
+    value = {"xmr_core": __version__} | vars(environment(resolve_device("auto")))
+    lines = [f"{name:12s} {about}" for name, about in value.items()]
     for kind in ("runs", "cache", "outputs"):
         folder = paths.root() / kind
         sizes = [f.stat().st_size for f in folder.rglob("*") if f.is_file()]
-        print(f"{kind:12s} {folder} ({len(sizes)} files, {sum(sizes) / 1e6:.0f} MB)")
-    return 0
+        value[kind] = {"folder": str(folder), "files": len(sizes), "bytes": sum(sizes)}
+        lines.append(f"{kind:12s} {folder} ({len(sizes)} files, {sum(sizes) / 1e6:.0f} MB)")
+    return say(arguments, value, "\n".join(lines))
+
+
+def evaluate(arguments: argparse.Namespace) -> int:
+    """Print what `Model.evaluate` gives. Returns 0."""
+    from xmr_core.base.files import write_table
+    from xmr_core.data.config import DataConfig
+    from xmr_core.data.corpora import READERS
+    from xmr_core.models.evaluated import origin_of_splits
+    from xmr_core.models.load import load
+
+    pairs = [w for w in arguments.corpus if "=" in w and w.partition("=")[0].isidentifier()]
+    words, options = [w for w in arguments.corpus if w not in pairs], read_options(pairs, ("fold", "vocabulary"))
+    if len(words) == 1 and words[0] not in ("scenes", *READERS) and ":" not in words[0]:
+        words = ["folder", *words]  # a folder, as in Python
+    of_data = {n: options.pop(n) for n in ("size", "ambiguity", "world_seed", "fold") if n in options}
+    data = DataConfig(*words, **of_data) if words or of_data else None
+    if len(words) > 2 or (data and data.unread([*of_data, *["data_root"][: len(words) - 1]])):
+        raise BadInput(f"a corpus is DATASET DATA_ROOT, or scenes with its options; got {' '.join(arguments.corpus)}.")
+    evaluated = load(arguments.model, **options).evaluate(data, arguments.split, relevance=arguments.relevance)
+    if arguments.per_query:
+        write_table(arguments.per_query, evaluated.per_query)
+    about = {"model": arguments.model, "id": evaluated.id, **vars(evaluated.setting), "split": evaluated.split}
+    about |= dict(zip(("images", "captions"), map(len, evaluated.corpus.rows(evaluated.split)), strict=True))
+    about["splits"] = origin_of_splits(evaluated.corpus)
+    return say(arguments, about | results_of(evaluated), evaluated)
 
 
 def index(arguments: argparse.Namespace) -> int:
@@ -179,10 +277,15 @@ def search(arguments: argparse.Namespace) -> int:
     library, elements = open_index(arguments.index, verify), None
     if arguments.fast:
         elements = engine.open_elements(library.folder, library.images, library.digest("images"), verify)
+        if file is not None and library.captions is not None:
+            raise BadInput("--fast searches images, and captions answer an image here. Leave out --fast.")
     table, lines = ranking.search(library, text, file, arguments.k, elements), []
+    if len(table) < arguments.k:
+        print(f"{len(table)} answers, and not {arguments.k}: there are no more", file=sys.stderr)
     if arguments.explain:
         query = ranking.Query("text", text) if file is None else ranking.Query("upload", pixels=pixels_of(file))
         lines = ["\nwhat adds to the scores", *explain.in_sentences(explain.explained(library, query, table))]
+    value = {"answers": table.to_dict("records"), **table.attrs, "explained": lines[1:]}
     nearest = [f"{word} (as {other})" for word, other in table.attrs["nearest"].items()]
     said = {"words that the method does not know": table.attrs["unknown_words"]}
     said |= {"words without a training caption": nearest, "cut off, beyond what the method reads": [table.attrs["cut"]]}
@@ -191,8 +294,8 @@ def search(arguments: argparse.Namespace) -> int:
             print(printable(f"{title}: {', '.join(words)}"), file=sys.stderr)
     for name in {"item", "text"} & {*table.columns}:  # names and captions of others
         table[name] = [printable(value).replace("\n", " ") for value in table[name]]
-    print("\n".join([table.to_string(index=False, float_format=lambda v: f"{v:.4f}"), *map(printable, lines)]))
-    return 0
+    text = "\n".join([table.to_string(index=False, float_format=lambda v: f"{v:.4f}"), *map(printable, lines)])
+    return say(arguments, value, text)
 
 
 def read_options(pairs: list[str], texts: Iterable[str] = ()) -> dict[str, object]:
@@ -210,6 +313,8 @@ def read_options(pairs: list[str], texts: Iterable[str] = ()) -> dict[str, objec
         name, equals, text = pair.partition("=")
         if not (name.isidentifier() and equals):
             raise BadInput(f"an option is given as name=value, got {pair!r}.")
+        if name in out:
+            raise BadInput(f"{name} is given twice. Give it once.")
         out[name] = text
         with suppress(ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
             value = ast.literal_eval(text)
@@ -233,6 +338,6 @@ def _end(*_) -> None:
 
 
 COMMANDS = {
-    "train": train, "runs": runs, "check": check, "check-method": check_method, "info": info, "index": index,
-    "search": search,
+    "train": train, "options": options, "runs": runs, "rm": rm, "check": check, "check-method": check_method,
+    "info": info, "evaluate": evaluate, "index": index, "search": search,
 }  # fmt: skip

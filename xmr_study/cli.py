@@ -64,6 +64,8 @@ def explore(arguments: argparse.Namespace) -> int:
     if not (place / MANIFEST).exists():  # a mistake is told here, not on a page that opens later
         load_folder(place)
         folder_models(arguments.run)
+    elif arguments.run:
+        raise BadInput(f"{place} is an index, which holds its own model. Leave out --run.")
     with tempfile.TemporaryDirectory() as folder:
         notebook = Path(folder) / "explore.ipynb"
         notebook.write_text(json.dumps(page_of(place, arguments.run)))

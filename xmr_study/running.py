@@ -74,6 +74,8 @@ def given_parameters(declared: dict[str, Parameter], pairs: list, yamls: list[st
         if not isinstance(values, dict):
             raise BadInput(f"-y needs YAML of the form 'name: value', got {text!r}.")
         out.update(values)
+    if len(dict(pairs)) < len(pairs):
+        raise BadInput(f"-p gives a parameter twice: {', '.join(name for name, _ in pairs)}.")
     out.update({name: _read(declared[name], text) if name in declared else text for name, text in pairs})
     return checked_values(declared, out)
 

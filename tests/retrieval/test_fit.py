@@ -9,6 +9,7 @@ import pytest
 import tiny_models
 import torch
 from PIL import Image
+from test_zero_shot import scores_of
 from tiny_models import MEAN, SIDE, STD
 
 import xmr_core as xmr
@@ -16,8 +17,6 @@ from xmr_core.base.types import Corpus
 from xmr_core.features.cache import cached_features
 from xmr_core.features.images import Crop, Fit, array_reader, image_reader
 from xmr_core.features.pretrained import PretrainedGrid, find_pretrained, library, read_preprocessing
-from xmr_core.models.dual_encoder import ZeroShot
-from xmr_study.zero_shot import zero_shot_scores
 
 NORMAL = {"image_mean": list(MEAN), "image_std": list(STD)}
 RECIPES = {
@@ -105,7 +104,7 @@ def test_models_read_images_as_they_were_trained(folder, tmp_path, name, recipe)
     model = xmr.load(path)
     np.testing.assert_allclose(model.encode_images(files).x.numpy(), expected, atol=1e-5)
     np.testing.assert_allclose(model.encode_images(images()).x.numpy(), expected, atol=1e-5)
-    scores = zero_shot_scores(ZeroShot(path), corpus(image_reader(files), texts))
+    scores = scores_of(path, corpus(image_reader(files), texts))
     np.testing.assert_allclose(scores, expected @ model.encode_texts(texts).x.numpy().T, atol=1e-5)
 
 

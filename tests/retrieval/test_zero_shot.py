@@ -11,13 +11,20 @@ import tiny_models
 import torch
 from tiny_models import MEAN, SIDE, STD, WORDS, save
 
+import xmr_core as xmr
 from xmr_core.base.errors import BadInput
 from xmr_core.base.types import Corpus, Pixels
+from xmr_core.data.batches import Split
+from xmr_core.data.config import DataConfig
+from xmr_core.data.readers.assembly import annotated_relevance
+from xmr_core.evaluation.analysis import encode_split
+from xmr_core.evaluation.evaluate import evaluate_corpus
 from xmr_core.features.images import array_reader
 from xmr_core.models.dual_encoder import ZeroShot
 from xmr_core.models.load import load
 from xmr_core.retrieval.ranking import Query, not_read
-from xmr_study.zero_shot import zero_shot_scores
+from xmr_study.cli import main
+from xmr_study.zero_shot import zero_shot_reference
 
 PER_IMAGE = 2
 WORD_IDS = {word: 4 + n for n, word in enumerate([*WORDS, "A", "Dog", ".", "!"])}  # of tiny_models.closing_tokenizer
@@ -43,7 +50,15 @@ def corpus(n_test: int = 6) -> Corpus:
         {"image_id": images.index[owners], "text": texts, "split": images["split"].to_numpy()[owners]}
     )
 
-    return Corpus("tiny", images, captions, "0" * 16, array_reader(pixels), {})
+    return Corpus("tiny", images, captions, "0" * 16, array_reader(pixels), annotated_relevance(images, captions))
+
+
+def scores_of(folder, made: Corpus) -> np.ndarray:
+    """Cosines of all images and captions of the test split, encoded as `evaluate` does."""
+    model, (i, t) = xmr.load(folder, device="cpu"), made.rows("test")
+    captions = model.raw.captions.of_corpus(made.captions["text"].iloc[t].tolist())
+    images, captions = encode_split(model.method, Split(i, t, model.raw.images_of(made), captions, None))
+    return model.similarity(images, captions).numpy()
 
 
 def scores_by_hand(name: str, made: Corpus) -> np.ndarray:
@@ -69,7 +84,10 @@ def scores_by_hand(name: str, made: Corpus) -> np.ndarray:
 def test_zero_shot_is_what_loops_over_the_model_give(zoo, name):
     made = corpus()
     scores = scores_by_hand(name, made)
-    np.testing.assert_allclose(zero_shot_scores(ZeroShot(zoo[name]), made), scores, atol=1e-5)
+    np.testing.assert_allclose(scores_of(zoo[name], made), scores, atol=1e-5)
+    found = xmr.load(zoo[name], device="cpu").evaluate(made)
+    pd.testing.assert_frame_equal(found.metrics, evaluate_corpus(scores, made)[1])
+    assert "6 images, 12 captions" in str(found) and found.setting.method == "zero-shot"
     model = ZeroShot(zoo[name])
     images = model.encode_images(
         Pixels(torch.from_numpy(made.read_pixels(made.rows("test")[0])).permute(0, 3, 1, 2) / 255)
@@ -108,5 +126,14 @@ def test_what_is_cut_or_unknown_is_told(zoo, name):
 def test_what_cannot_be_asked_is_refused(zoo):
     with pytest.raises(BadInput, match="is a ViTModel, not a dual encoder such as CLIP or SigLIP"):
         ZeroShot(zoo["vit"])
-    with pytest.raises(BadInput, match="no images or no captions in its split 'val'"):
-        zero_shot_scores(ZeroShot(zoo["clip"]), corpus(), split="val")
+    with pytest.raises(BadInput, match="no images or no captions in its split 'val' .*captions in: test, train"):
+        xmr.load(zoo["clip"]).evaluate(corpus(), "val")
+
+
+def test_the_study_the_model_and_the_command_have_one_way(zoo, own_home, capsys):
+    by_study = zero_shot_reference(zoo["clip"], DataConfig(size="tiny"), "cpu")
+    by_model = xmr.load(zoo["clip"], device="cpu").evaluate(DataConfig(size="tiny"))
+    pd.testing.assert_frame_equal(by_study.per_query, by_model.per_query)
+    assert by_study.id == by_model.id and by_study.setting.size == "tiny"
+    assert main(["evaluate", str(zoo["clip"]), "scenes", "size=tiny", "device=cpu", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["metrics"] == by_model.metrics.to_dict("records")

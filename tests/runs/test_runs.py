@@ -170,12 +170,11 @@ def test_stopped_while_it_is_judged_a_run_is_not_taken_for_finished(monkeypatch,
     monkeypatch.setenv("XMR_HOME", str(tmp_path))
     config = tiny_config(epochs=1)
 
-    def stopped(scores, corpus, done):
-        done(1)
+    def stopped(method, split, corpus):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as during:
-        during.setattr(train_run, "evaluate_corpus", stopped)
+        during.setattr(train_run, "evaluate_split", stopped)
         with pytest.raises(KeyboardInterrupt):
             train_or_load(config)
     (folder,) = (tmp_path / "runs").iterdir()
@@ -309,9 +308,9 @@ def test_finished_runs_load_without_processes_and_data_are_prepared_once(finishe
 
 @pytest.mark.slow
 def test_a_run_is_evaluated_on_its_own_number_of_threads(monkeypatch):
-    used, real = [], train_run.evaluate_corpus
+    used, real = [], train_run.evaluate_split
     monkeypatch.setattr(
-        train_run, "evaluate_corpus", lambda *a, **o: used.append(torch.get_num_threads()) or real(*a, **o)
+        train_run, "evaluate_split", lambda *a, **o: used.append(torch.get_num_threads()) or real(*a, **o)
     )
     before = torch.get_num_threads()
     torch.set_num_threads(2)

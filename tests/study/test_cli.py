@@ -37,7 +37,7 @@ def test_options_of_a_training_may_stand_anywhere(words, monkeypatch):
     seen = []
     monkeypatch.setitem(commands.COMMANDS, "train", lambda arguments: seen.append(arguments) or 0)
     assert main(["train", *words.split()]) == 0
-    assert (seen[0].option, seen[0].preset, seen[0].method) == (["epochs=2", "d=8"], "study", "dive")
+    assert (seen[0].option, seen[0].flags, seen[0].method) == (["epochs=2", "d=8"], ["preset=study"], "dive")
     for wrong in ("more", "--unknown"):
         with pytest.raises(SystemExit):
             main(["train", *words.split(), wrong])

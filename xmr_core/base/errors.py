@@ -108,7 +108,8 @@ def require_fields(
 ) -> None:
     """Check every field of a dataclass of plain values: its declared type, its limits (both included) and its choices.
 
-    A list stands for a field of several types. Raises: BadInput with all faults in one line.
+    Numbers become Python's own of the declared type, so that 2, 2.0 and numpy's 2 name the same run. A list stands for
+    a field of several types. Raises: BadInput with all faults in one line.
 
     >>> from dataclasses import dataclass
     >>> @dataclass
@@ -126,6 +127,8 @@ def require_fields(
             continue
         try:
             _require_field(f.name, value, kinds, limits.get(f.name, _NO_LIMITS))
+            if isinstance(value, Real) and not isinstance(value, bool):
+                object.__setattr__(values, f.name, float(value) if float in kinds else int(value))
             if f.name in choices:
                 require_choice(f.name, value, choices[f.name])
         except BadInput as e:

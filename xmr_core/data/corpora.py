@@ -111,7 +111,7 @@ def from_arrays(
     features,
     captions: Sequence[str],
     image_of: Sequence[int] | None = None,
-    splits: Sequence[str] | Mapping[str, float] | None = None,
+    splits: Sequence[str] | Mapping[str, float] | str | None = None,
     name: str = "arrays",
     ordered: bool = False,
 ) -> Corpus:
@@ -120,8 +120,9 @@ def from_arrays(
     features: of images, numpy or torch, "n l e" (l local elements per image) or "n e" (one vector per image, read as
         one local element). captions: texts. image_of: for each caption the row of its image; None: caption j describes
         image j.
-    splits: 'train', 'val' or 'test' for each image; or the share of each split, by default 0.8, 0.1 and 0.1, which are
-        drawn once and for all from the number of images. name: of the corpus, for tables and names of runs.
+    splits: 'train', 'val' or 'test' for each image, or one word for all, which can be evaluated and not trained on; or
+        the share of each split, by default 0.8, 0.1 and 0.1, which are drawn once and for all from the number of
+        images. name: of the corpus, for tables and names of runs.
     ordered: do the local elements have a fixed place, like the cells of a grid?
 
     Train on it with `train_or_load(RunConfig(data=config_for(corpus), method="dive"))`. Its only kind of relevance is
@@ -179,8 +180,10 @@ def as_array(x) -> np.ndarray:
     return np.asarray(x)
 
 
-def _split_names(splits: Sequence[str] | Mapping[str, float] | None, n: int) -> list[str]:
+def _split_names(splits: Sequence[str] | Mapping[str, float] | str | None, n: int) -> list[str]:
     """The split of each of n images. Raises: BadInput for unknown names, other counts, or a split without an image."""
+    if isinstance(splits, str) and splits in SPLITS:
+        return [splits] * n
     names = splits
     if splits is None or isinstance(splits, Mapping):
         shares = dict(splits or {"train": 0.8, "val": 0.1, "test": 0.1})

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from jaxtyping import UInt8
-from PIL import Image
+from PIL import Image, ImageOps
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 from tqdm.auto import tqdm
@@ -161,12 +161,15 @@ class Describer:
     def __call__(self, images: UInt8[np.ndarray, "n h w 3"]) -> Features | Pixels:
         return as_pixels(images) if self.extractor is None else self._reduced(self.extractor(images))
 
-    def images_of(self, corpus: Corpus, progress: Callable | None = None) -> ImageReader:
-        """Reader of all images of a corpus; frozen features are extracted once and cached on disk."""
+    def images_of(
+        self, corpus: Corpus, progress: Callable | None = None, rows: np.ndarray | None = None
+    ) -> ImageReader:
+        """Reader of images of a corpus, those of `rows` (ascending) or all; frozen features are extracted once and
+        cached on disk."""
         if self.extractor is None:
             return pixel_reader(corpus, self.resolution, fit=self.fit)
-        features = cached_features(corpus, self.extractor, progress)
-        return lambda rows: self._reduced(features[rows])
+        features = cached_features(corpus, self.extractor, progress, rows)
+        return lambda i: self._reduced(features[i if rows is None else np.searchsorted(rows, i)])
 
     def _reduced(self, features: np.ndarray) -> Features:
         parts = (features, None) if self.reduction is None else self.reduction(features)
@@ -367,6 +370,22 @@ class CaptionReader:
         nearest = [self.nearest] if isinstance(self.words, Vocabulary) else []
         return self.words.readings(texts, *nearest)
 
+    def of_corpus(self, texts: Sequence[str], progress: Callable | None = None) -> Tokens | CaptionStates:
+        """All captions of a corpus, as those of the training corpus are read; states are computed once and cached. A
+        word without a training caption is an unknown one here, because no number of a run profits from `nearest`."""
+        if self.model is None:
+            return self.words.encode(texts) if isinstance(self.words, Vocabulary) else self.words(texts)[0]
+        model, indptr = self.model, _offsets(self.words(texts)[0].mask.sum(1).numpy())
+
+        def work(start: int) -> Iterator[np.ndarray]:
+            blocks = [n for n in range(0, len(texts), _TOGETHER) if indptr[n] >= start]
+            for n in (progress or tqdm)(blocks):
+                yield np.concatenate(model(texts[n : n + _TOGETHER]))
+
+        key = [model.identity, fingerprint.content_hash(texts)]
+        array = cached_array("states", key, (int(indptr[-1]), model.width), np.float16, work, about=model.identity)
+        return CaptionStates(array, indptr, np.arange(len(texts)))
+
 
 CaptionInputs = tuple[Tokens | CaptionStates, CaptionReader, dict[str, str], dict[str, object], float | None]
 
@@ -431,17 +450,8 @@ def _of_text_model(
         sizes["text_network"] = pretrained.describe_text(folder)
         return pieces(texts)[0], CaptionReader(pieces), identity, sizes, None
     model = PretrainedStates(config.text_model, device=device)
-    indptr = _offsets(model.pieces(texts)[0].mask.sum(1).numpy())
-
-    def work(start: int) -> Iterator[np.ndarray]:
-        blocks = [n for n in range(0, len(texts), _TOGETHER) if indptr[n] >= start]
-        for n in (progress or tqdm)(blocks):
-            yield np.concatenate(model(texts[n : n + _TOGETHER]))
-
-    key = [model.identity, fingerprint.content_hash(texts)]
-    array = cached_array("states", key, (int(indptr[-1]), model.width), np.float16, work, about=model.identity)
-    states, sizes["text_width"] = CaptionStates(array, indptr, np.arange(len(texts))), model.width
-    return states, CaptionReader(model.pieces, model), {"text_model": model.identity}, sizes, None
+    reader, sizes["text_width"] = CaptionReader(model.pieces, model), model.width
+    return reader.of_corpus(texts, progress), reader, {"text_model": model.identity}, sizes, None
 
 
 def _offsets(lengths: Sequence[int]) -> np.ndarray:
@@ -492,16 +502,24 @@ class RawInputs:
             raise BadInput(f"images must be uint8 of n × {shape}, got {images.dtype} of {images.shape}.")
         return describer(images)
 
-    def images_of(self, corpus: Corpus, progress: Callable | None = None) -> ImageReader:
-        """Reader of all images of another corpus, as this one's are given to a method: image rows → Features or Pixels.
+    def images_of(
+        self, corpus: Corpus, progress: Callable | None = None, rows: np.ndarray | None = None
+    ) -> ImageReader:
+        """Reader of images of another corpus, as this one's are given to a method: image rows → Features or Pixels.
 
         Frozen features are extracted once and cached on disk, under the content of the images. progress: wraps the
-        list of batches (tqdm).
-        Raises: BadInput where this corpus, or the other, brings region features instead of images.
+        list of batches (tqdm). rows: the only images that will be read, ascending; None for all.
+        Raises: BadInput where one of the two brings region features and the other images, or features of another width.
         """
+        if self.describer is None and corpus.features is not None:
+            own, (_, cells, width) = self.inputs, corpus.features.shape
+            if width != own.image_width or (cells != own.cells and 1 in (cells, own.cells)):
+                read = f"this model reads {own.cells} × {own.image_width}"
+                raise BadInput(f"{corpus.name} has features of {cells} × {width} an image, and {read}.")
+            return feature_reader(corpus.features)
         if corpus.read_pixels is None:
             raise BadInput(f"{corpus.name} brings features and no images to be read.")
-        return self._describer().images_of(corpus, progress)
+        return self._describer().images_of(corpus, progress, rows)
 
     def new_captions(self, texts: Sequence[str]) -> Tokens | Features:
         """Sentences, as the corpus's captions are given to a method. Raises: BadInput for none or an empty one."""
@@ -582,7 +600,7 @@ def pixels_of(image: ImageLike | Tensor) -> UInt8[np.ndarray, "h w 3"]:
         if isinstance(image, Path):
             image = pictures.decoded(image)
         if isinstance(image, Image.Image):
-            image = np.asarray(pictures.convert_to_rgb(image))
+            image = np.asarray(pictures.convert_to_rgb(ImageOps.exif_transpose(image)))
     except pictures.UNREADABLE as e:
         raise DamagedFile(f"image {image} cannot be read ({pictures.why_unreadable(e)}). Give another file.") from None
     image = as_array(image)

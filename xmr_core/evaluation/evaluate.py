@@ -14,6 +14,7 @@ from torch import Tensor
 
 from xmr_core.base.errors import BadInput
 from xmr_core.base.machine import Environment, resolve_device
+from xmr_core.base.reachable import in_words
 from xmr_core.base.types import Corpus, Relevance, Representation
 from xmr_core.evaluation import metrics
 from xmr_core.evaluation.metrics import FULL, KS, Protocol
@@ -539,3 +540,30 @@ def rsum_interval(per_query: pd.DataFrame, relevance: str, level: float = 0.95) 
         for k in KS
     ]
     return bootstrap_interval(parts, level)
+
+
+def chance_of(per_query: pd.DataFrame, own: Relevance) -> tuple[float, float, float]:
+    """(mean, low, high) of the annotated RSUM of random rankings of the queries, 95 % between low and high. own: the
+    annotated relevance, captions as queries."""
+    galleries = {"i2t": len(own.query_ids), "t2i": len(own.gallery_ids)}
+    return metrics.random_rsum(per_query[per_query["relevance"] == "annotated"], galleries)
+
+
+def rsums(per_query: pd.DataFrame) -> list[dict]:
+    """For each kind of relevance: relevance, rsum, low and high (rsum_interval), i2t and t2i (R@1 in percent), and how
+    many images and captions are queries."""
+    rows = []
+    for kind, own in per_query.groupby("relevance", sort=False):
+        rsum = dict(zip(("rsum", "low", "high"), rsum_interval(per_query, kind), strict=True))
+        first = own.groupby("direction")["R@1"]
+        counts = {"images": int(first.size().get("i2t", 0)), "captions": int(first.size().get("t2i", 0))}
+        rows.append({"relevance": kind, **rsum, **(100 * first.mean()).to_dict(), **counts})
+    return rows
+
+
+def quality_lines(run) -> list[str]:
+    """What train and evaluate print of anything evaluated that has a `chance` and a `reachable`."""
+    line = "  RSUM    {rsum:.1f} of 600 ({relevance}; {low:.1f} to {high:.1f} by the choice of images)".format_map
+    lines = [*map(line, rsums(run.per_query)), f"  chance  {run.chance()[0]:.1f} (a random ranking, annotated)"]
+    best = in_words(run.reachable())
+    return [*lines, f"  best    {best}"] if best else lines

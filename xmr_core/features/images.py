@@ -1,5 +1,6 @@
 """Images: pixels, squares of any shape, crops, files that are read, and files that cannot be decoded."""
 
+import io
 import os
 import re
 from collections import Counter
@@ -207,8 +208,17 @@ def why_unreadable(error: Exception) -> str:
     return " ".join(text.split())[:200] or type(error).__name__
 
 
+class ImageBytes(bytes):
+    """An image file in memory, which is read like one on disk; name: what messages call it."""
+
+    name = ""
+
+    def __str__(self) -> str:
+        return self.name
+
+
 @contextmanager
-def opened_image(file: Path | str | BinaryIO) -> Iterator[Image.Image]:
+def opened_image(file: Path | str | ImageBytes | BinaryIO) -> Iterator[Image.Image]:
     """The only place that opens images: a regular file in one of FORMATS, with at most LARGEST pixels.
 
     Nothing is decoded yet. Raises: one of UNREADABLE, here or when the image is decoded.
@@ -219,6 +229,7 @@ def opened_image(file: Path | str | BinaryIO) -> Iterator[Image.Image]:
     Traceback (most recent call last):
     PIL.UnidentifiedImageError: cannot identify image file...
     """
+    file = io.BytesIO(file) if isinstance(file, bytes) else file
     source = nullcontext(file) if hasattr(file, "read") else open_regular(file)
     with source as opened, Image.open(opened, formats=FORMATS) as image:
         if image.size[0] * image.size[1] > LARGEST:

@@ -19,6 +19,7 @@ from xmr_core.similarities.vectors import Cosine
 
 # Trained on captions of one length: their padding is read like words, and the last position is the summary
 READ_PADDING = ("siglip",)
+_IMAGES = 32  # read at a time, because a large network takes much memory for each
 _BARE = str.maketrans("", "", string.punctuation)
 
 
@@ -68,10 +69,13 @@ class ZeroShot(nn.Module):
     def tokens(self, texts: Sequence[str]) -> tuple[Tokens, int]:
         """(captions as word pieces the way the model was trained on them, how many were cut to its length)."""
         tokens, cut = self.pieces(self._as_trained(texts))
+        return self._padded(tokens), cut
+
+    def _padded(self, tokens: Tokens) -> Tokens:
         if self.model_type not in READ_PADDING:
-            return tokens, cut
+            return tokens
         more = (0, self.pieces.max_length - tokens.ids.shape[1])
-        return Tokens(F.pad(tokens.ids, more, value=self.pieces.pad), F.pad(tokens.mask, more)), cut
+        return Tokens(F.pad(tokens.ids, more, value=self.pieces.pad), F.pad(tokens.mask, more))
 
     def readings(self, texts: Sequence[str]) -> list[Reading]:
         """What is read of each caption."""
@@ -87,12 +91,13 @@ class ZeroShot(nn.Module):
         if images.x.shape[1:] != (3, self.resolution, self.resolution):
             size = "×".join(map(str, images.x.shape[1:]))
             raise BadInput(f"expected images of 3×{self.resolution}×{self.resolution}, got {size}.")
-        x = self.scaling.apply(images.x.to(self.device), self.mean, self.std)
-        return _unit(self.model.get_image_features(pixel_values=x).pooler_output, "image")
+        parts = [self.scaling.apply(x.to(self.device), self.mean, self.std) for x in images.x.split(_IMAGES)]
+        return _unit(torch.cat([self.model.get_image_features(pixel_values=x).pooler_output for x in parts]), "image")
 
     @torch.inference_mode()
     def encode_captions(self, captions: Tokens) -> Embedding:
         """Word pieces from `tokens` → unit vectors "n d"."""
+        captions = self._padded(captions)
         ids, mask = captions.ids.to(self.device), captions.mask.to(self.device)
         seen = {} if self.model_type in READ_PADDING else {"attention_mask": mask.long()}
         return _unit(self.model.get_text_features(input_ids=ids, **seen).pooler_output, "caption")

@@ -8,7 +8,7 @@ from xmr_core.base.errors import BadInput
 from xmr_core.base.machine import resolve_device
 from xmr_core.data.corpora import config_for, from_arrays
 from xmr_core.data.inputs import CaptionReader, Describer, RawInputs, read_inputs
-from xmr_core.evaluation.evaluate import rsum_interval
+from xmr_core.evaluation.evaluate import rsums
 from xmr_core.features.cells import CellDescriptor
 from xmr_core.features.pretrained import find_pretrained
 from xmr_core.features.words import Vocabulary, read_vocabulary
@@ -135,12 +135,6 @@ def model_of(run: TrainedRun) -> Model:
     """
     config, data, made_on = run.config, run.config.data, run.provenance.environment
     prepared = run.prepared()
-    results = []
-    for kind, own in run.per_query.groupby("relevance", sort=False):
-        rsum = dict(zip(("rsum", "low", "high"), rsum_interval(run.per_query, kind), strict=True))
-        first = own.groupby("direction")["R@1"]
-        counts = {"images": int(first.size().get("i2t", 0)), "captions": int(first.size().get("t2i", 0))}
-        results.append({"relevance": kind, **rsum, **(100 * first.mean()).to_dict(), **counts})
     about = {
         "run": run.id, "method": config.method, "form": config.form, "options": dict(config.options),
         "dataset": data.dataset, "size": run.setting.size, "seed": config.train.seed, "epochs": config.train.epochs,
@@ -148,7 +142,7 @@ def model_of(run: TrainedRun) -> Model:
         "text_model": "" if data.fine_tunes("text") else data.text_model,
         "reads": "images" if prepared.describer else "regions", "commit": made_on.git_commit,
         "device": made_on.device, "versions": {n: getattr(made_on, n) for n in ("python", "torch", "transformers")},
-        "results": results,
+        "results": rsums(run.per_query),
     }  # fmt: skip
     return Model(method_spec(config.method).label, run.method(), prepared, about)
 
@@ -182,6 +176,9 @@ class _DualCaptions(CaptionReader):
 
     def readings(self, texts):
         return self.model.readings(texts)
+
+    def of_corpus(self, texts, progress=None):
+        return self(texts)
 
 
 def _dual(name: str) -> Model:

@@ -18,6 +18,7 @@ from xmr_core.base.types import Features, Pixels, Representation, Tokens, joined
 from xmr_core.data.inputs import ImageLike, RawInputs, listed, one_image, regions
 from xmr_core.evaluation.ranks import Scoring, as_matrix, best, checked_k
 from xmr_core.features.words import unread
+from xmr_core.models.evaluated import EvaluatedModel, evaluate_model
 
 _TOGETHER = 64  # images or sentences encoded at a time
 
@@ -129,6 +130,25 @@ class Model:
         elements = np.arange(len(place))
         products = parts.products[place, elements]
         return pd.DataFrame({"element": elements, "best": place, "product": products, "adds": adds})
+
+    def evaluate(
+        self, corpus=None, split: str = "test", *, dataset: str = "", relevance=None,
+        images=None, captions=None, image_of=None,
+    ) -> EvaluatedModel:  # fmt: skip
+        """Rank one split of a corpus in both directions: the numbers that a run has of its own test split, for any
+        model on any corpus. `print` shows them, `.metrics` and `.per_query` are tables.
+
+        corpus: a Corpus, a DataConfig, or a folder that `dataset` reads ('folder' by default: images with a
+            captions.csv); None for the corpus of the run that was loaded.
+        images, captions, image_of: a corpus in memory in its place, as in `xmr.fit`; images are files, PIL images or
+            arrays, or features for a model on such.
+        relevance: names of kinds of relevance of the corpus, or {name: Relevance} of your own with its ids; None for
+            all kinds. The annotated pairs are always ranked.
+        A word without a training caption is unknown here, as in the numbers of a run.
+        Raises: BadInput for a corpus without captions or without this split, an unknown kind of relevance, or images
+            for a model on features of regions (and the other way round).
+        """
+        return evaluate_model(self, corpus, split, dataset, relevance, (images, captions, image_of))
 
     def save_pretrained(self, folder: Path | str) -> Path:
         """Write the model as a folder that `xmr.load` reads anywhere. Raises: as model_folder.write_model."""

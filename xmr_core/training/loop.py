@@ -65,13 +65,14 @@ class TrainConfig:
 
     Args: epochs: at least 1. lr: learning rate of AdamW, from 1e-12 to below 1. weight_decay: of AdamW, on matrices
             only. clip: the norm that gradients are clipped to, 0 for no clipping.
-        schedule: see lr_factor; warmup_steps rise linearly, decay_every counts epochs.
+        schedule: 'cosine', 'constant' or 'step' (lr_factor). warmup_steps: over which the rate rises linearly.
+        decay_every: epochs of a step.
         precision: 'float32', without TF32 on a GPU, or 'bfloat16' for autocast; 'auto' is bfloat16 on a GPU and
             float32 on a CPU.
         pretrained_lr: factor in [0, 1] on the rate of pretrained networks that are fine-tuned. freeze_epochs,
             unfreeze_every: when their stages learn (stages_learning).
-        threads: CPU threads of one run. They are part of a run's identity, because another order of sums gives other
-            bits.
+        seed: of weights and batches. threads: CPU threads of one run. They are part of a run's identity, because
+            another order of sums gives other bits.
     Raises: BadInput for a value out of range.
 
     >>> TrainConfig(epochs=3).lr

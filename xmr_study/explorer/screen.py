@@ -331,6 +331,8 @@ def explore(place: Path | str, runs: Sequence[str] = (), k: int = 10, view: str 
     if not place.is_dir():
         raise BadInput(f"{place} does not exist. Give a folder of images, or an index.")
     if (place / MANIFEST).exists():
+        if runs:
+            raise BadInput(f"{place} is an index, which holds its own model. Leave out the runs.")
         index = open_index(place)
         return Explorer(lambda _: index, [index.label], k=k, view=view)
     runs = folder_models(runs)

@@ -403,12 +403,14 @@ def photograph_corpus(
     about: Mapping[str, object] | None = None,
     usual: int = USUAL,
     splits: Sequence[str] = SPLITS,
+    digests: Mapping[str, str] | None = None,
 ) -> Corpus:
     """A Corpus of image files: usable rows only, with fingerprints and relevance sets.
 
     Args: images: as for `usable_tables`, with a column path (of a file that exists) and any further columns. captions,
         faults, usual, splits: as for `usable_tables`, whose faults are counted here. more_pairs: as for
-        `annotated_relevance`.
+        `annotated_relevance`. digests: image_id → name of its content, of files in memory, whose column
+        path is dropped.
     Raises: BadInput for tables without these columns; DamagedFile, when a file cannot be read for its fingerprint.
     >>> import tempfile
     >>> from PIL import Image
@@ -421,11 +423,12 @@ def photograph_corpus(
     """
     images, captions = usable_tables(name, images, captions, faults, usual, splits, ("split", "path"))
     grades, files = dict(grades or {}), images["path"].tolist()
-    content, graded = files_content(files), [table.to_csv() for table in grades.values()]
+    content = files_content(files) if digests is None else content_hash([digests[i] for i in images.index])
+    graded = [table.to_csv() for table in grades.values()]
     texts = [captions.index.tolist(), captions["image_id"].tolist(), captions["text"].tolist()]
     return Corpus(
         name=name,
-        images=images,
+        images=images if digests is None else images.drop(columns="path"),
         captions=captions,
         fingerprint=content_hash([content, images.drop(columns="path").to_csv(), texts, graded]),
         image_fingerprint=content_hash([content, images.index.tolist()]),

@@ -2,24 +2,29 @@
 
 import csv
 import hashlib
+import io
 import json
+import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path, PurePosixPath
 from unicodedata import normalize
 
 import numpy as np
 import pandas as pd
+from PIL import Image, ImageOps
 
 from xmr_core.base.errors import BadInput
-from xmr_core.base.files import existing
+from xmr_core.base.files import existing, existing_file
+from xmr_core.base.fingerprint import bytes_hash, content_hash, file_content
 from xmr_core.base.types import Corpus
 from xmr_core.data.readers import assembly
 from xmr_core.data.readers.assembly import FaultLog, image_table, photograph_corpus, read_lines
-from xmr_core.features.images import SUFFIXES
+from xmr_core.features.images import SUFFIXES, ImageBytes, convert_to_rgb
 
 # Captions as people write them down: tables (.csv, .tsv), lines of JSON (.jsonl), frames of pandas.
 
@@ -383,15 +388,19 @@ def load_folder(data_root: Path | str, faults: FaultLog | None = None) -> Corpus
     return _corpus("folder", base, files, written, faults)
 
 
-def from_frame(frame: pd.DataFrame, images: Path | str, name: str = "frame") -> Corpus:
-    """A Corpus of captions in a pandas frame and images in a folder, on which every method can be trained.
+def from_frame(frame, images: Path | str | None = None, name: str = "frame") -> Corpus:
+    """A Corpus of captions in a pandas frame and images in a folder or in memory, on which every method can be trained.
 
     frame: a row for each caption, or for each image with a list of captions; columns as in a caption file: image (or
-    file, filename, file_name), caption (or text, captions) and, if wanted, split and caption_id. images: the folder;
-    names of images and splits are understood as by `load_folder`. name: of the corpus, for tables and names of runs.
+    file, filename, file_name), caption (or text, captions) and, if wanted, split and caption_id. Also a `Dataset` of
+    Hugging Face, or anything else with `to_pandas`; or a mapping from split to such tables.
+    images: the folder; names of images and splits are understood as by `load_folder`. None: the column image holds the
+    images themselves, as PIL images, arrays, bytes of a file, paths, or {'bytes': …, 'path': …}. They are named by a
+    column image_id, else by their path below the common folder, else by their content, so that equal images are one.
+    name: of the corpus, for tables and names of runs.
     Train on it with `train_or_load(base_config("dive").replace(data=config_for(corpus)))`.
-    Raises: BadInput for a frame without rows or without a column that is needed, for a name that is no word, and as
-        `load_folder`.
+    Raises: BadInput for a frame without rows or without a column that is needed, for a name that is no word, an image
+        that is none, and as `load_folder`.
     >>> import tempfile
     >>> from PIL import Image
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -401,11 +410,66 @@ def from_frame(frame: pd.DataFrame, images: Path | str, name: str = "frame") -> 
     {'dog.png#0': 'A dog.', 'dog.png#1': 'A pet.'}
     """
     assembly.require_name(name)
-    faults = FaultLog()
-    base, files = _images_of(images, faults)
+    if isinstance(frame, Mapping):
+        tables = {split: _table(part) for split, part in frame.items()}
+        frame = pd.concat([t if "split" in t else t.assign(split=split) for split, t in tables.items()])
+    frame, faults, digests = _table(frame), FaultLog(), None
+    if images is None:
+        base, (frame, files, digests) = Path(), _images_in(frame)
+    else:
+        base, files = _images_of(images, faults)
     rows = frame.astype(object).where(frame.notna(), None).to_dict("records")
     written = WrittenCaptions(caption_table(enumerate(rows, 1), "the frame", faults), "the frame")
-    return _corpus(name, base, files, written, faults)
+    return _corpus(name, base, files, written, faults, digests)
+
+
+def _table(frame) -> pd.DataFrame:
+    return frame.to_pandas() if hasattr(frame, "to_pandas") else frame
+
+
+def _images_in(frame: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, object], dict[str, str]]:
+    """(the frame with names in the place of images, image_id → file, image_id → digest)."""
+    column = next((c for c in frame if str(c).strip().lower() in COLUMNS["image"]), None)
+    if column is None:
+        raise BadInput(f"the frame has no column image; found: {[*map(str, frame)][:12]}.")
+    opened = cache(_file_of)  # a path that stands in several rows is read once
+    parts = [opened(v) if isinstance(v, str | Path) else _file_of(v) for v in frame[column]]
+    placed, digests = [path for path, *_ in parts], [digest for *_, digest in parts]
+    names = list(map(str, frame.get("image_id", digests)))
+    if "image_id" not in frame and parts and all(placed):
+        common = os.path.commonpath(map(os.path.dirname, placed)) or None
+        below = [PurePosixPath(os.path.relpath(path, common)).as_posix() for path in placed]
+        names = below if len({*below}) == len({*zip(below, digests, strict=True)}) else names
+    if len({*names}) != len({*zip(names, digests, strict=True)}):
+        raise BadInput("the frame gives one image_id to different images.")
+    files = {name: file for name, (_, file, _) in zip(names, parts, strict=True)}
+    return frame.assign(**{str(column): names}), files, dict(zip(names, digests, strict=True))
+
+
+def _file_of(image) -> tuple[str, Path | ImageBytes, str]:
+    """(path, or '' where it has none; the file, on disk or in memory; digest of its content) of an image in any form.
+    Raises: BadInput for what is none."""
+    path = str(getattr(image, "filename", ""))  # of a PIL image that was opened
+    if isinstance(image, Mapping):
+        path = image.get("path") or ""
+        image = image.get("bytes") or path or None
+    if isinstance(image, str | Path):
+        file = existing_file(image, "image")
+        return str(file), file, file_content(file)
+    if isinstance(image, np.ndarray) and image.dtype == np.uint8 and image.shape[2:] == (3,):
+        image = Image.fromarray(image)
+    if isinstance(image, Image.Image):  # written without loss; pixels name it, not how they are compressed
+        image = convert_to_rgb(ImageOps.exif_transpose(image))
+        digest, stream = content_hash([image.size, bytes_hash(image.tobytes())]), io.BytesIO()
+        image.save(stream, "PNG", compress_level=1)
+        image = stream.getvalue()
+    elif isinstance(image, bytes):
+        digest = bytes_hash(image)
+    else:
+        raise BadInput(f"an image is a file, bytes, a PIL image or uint8 of height × width × 3; got {image!r:.60}.")
+    file = ImageBytes(image)
+    file.name = path or digest
+    return path, file, digest
 
 
 def _images_of(folder: Path | str, faults: FaultLog) -> tuple[Path, dict[str, str]]:
@@ -419,14 +483,21 @@ def _images_of(folder: Path | str, faults: FaultLog) -> tuple[Path, dict[str, st
 
 
 def _corpus(
-    name: str, base: Path, files: Mapping[str, str], written: WrittenCaptions | None, faults: FaultLog
+    name: str,
+    base: Path,
+    files: Mapping[str, str],
+    written: WrittenCaptions | None,
+    faults: FaultLog,
+    digests: Mapping[str, str] | None = None,
 ) -> Corpus:
     captions = pd.DataFrame({"image_id": [], "text": []}, index=pd.Index([], name="caption_id"), dtype=object)
     split_of, origin = dict.fromkeys(files, "test"), "no captions: every image in test, to be searched"
     if written:
         captions, split_of, origin = _captions(written, base, files, faults)
     about = {"splits": origin, **({"captions": written.source} if written else {})}
-    return photograph_corpus(name, image_table(files, split_of), captions, faults, usual=0, about=about)
+    return photograph_corpus(
+        name, image_table(files, split_of), captions, faults, usual=0, about=about, digests=digests
+    )
 
 
 def _captions(

@@ -10,13 +10,15 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
+from tqdm import tqdm
 
 from xmr_core.base.errors import BadInput, require_choice, require_number
 from xmr_core.base.tensors import masked_mean
-from xmr_core.base.types import EmbeddingSet, GaussianEmbedding, Representation, joined
+from xmr_core.base.types import Corpus, EmbeddingSet, GaussianEmbedding, Representation, joined
 from xmr_core.data.batches import Split
 from xmr_core.data.prepare import Prepared
-from xmr_core.evaluation.evaluate import METRIC_COLUMNS, evaluate
+from xmr_core.evaluation.evaluate import METRIC_COLUMNS, evaluate, evaluate_corpus
+from xmr_core.evaluation.ranks import Scoring
 from xmr_core.methods.method import Method
 from xmr_core.similarities.gaussian import DISTANCES, distances_of
 
@@ -69,6 +71,23 @@ def encode_split(method: Method, split: Split) -> tuple[Representation, Represen
             method.encode_captions(split.captions_at(order[r]).to(device)).to("cpu") for r in _chunks(len(order))
         ]
     return joined(images), joined(captions)[torch.from_numpy(np.argsort(order, kind="stable"))]
+
+
+def evaluate_split(
+    method: Method, split: Split, corpus: Corpus, name: str = "test"
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """(per_query, metrics) of a split by all kinds of relevance of its corpus, as `Evaluated` holds them: the only way
+    from a method to its numbers, for runs, loaded models and pretrained dual encoders.
+
+    metrics also has the rows of `set_spread`. name: of the split in the corpus.
+    """
+    images, captions = encode_split(method, split)
+    pairs = len(images) * len(captions)
+    with tqdm(total=pairs, desc="scoring", unit=" pairs", unit_scale=True, leave=False, delay=5, disable=None) as bar:
+        scores = Scoring(method.similarity, images, captions, device=method.device)
+        evaluation, metrics = evaluate_corpus(scores, corpus, name, bar.update)
+    spread = set_spread(images, captions)
+    return evaluation.per_query, pd.concat([metrics, *([spread] if len(spread) else [])], ignore_index=True)
 
 
 def set_spread(images: Representation, captions: Representation) -> pd.DataFrame:

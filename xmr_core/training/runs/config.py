@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
+import pandas as pd
+
 from xmr_core.base.errors import BadInput, require_choice, require_fields
 from xmr_core.base.fingerprint import (
     content_hash,
@@ -92,10 +94,11 @@ _LIMITS = {
 class RunConfig:
     """Everything that decides a run's numbers, and nothing else.
 
-    method, form, options: see methods.registry.build. batch_images … positives: the batches (data.batches.Batches).
-    cell_drop … erase: what is left out of training inputs (data.batches.Augmentation). val_images: how many images of
-    the validation split, with their captions, choose the epoch; 0 for all. device: where it trains, as torch names it
-        ('cpu', 'cuda:1', 'mps'); 'auto' becomes the accelerator that is here, or 'cpu'.
+    method, options: see methods.registry.build. form: 'matched', or 'published' as the paper had it.
+    batch_images … positives: the batches (data.batches.Batches). cell_drop … erase: what is left out of training inputs
+    (data.batches.Augmentation). val_images: how many images of the validation split, with their captions, choose the
+    epoch; 0 for all. device: where it trains, as torch names it ('cpu', 'cuda:1', 'mps'); 'auto' becomes the
+    accelerator that is here, or 'cpu'.
     processes: how many train it together (torchrun); another number gives other last bits, as threads do.
 
     >>> RunConfig().replace(alpha=8.0, epochs=3).options
@@ -185,6 +188,31 @@ class RunConfig:
     def run_id(self, identity: object) -> str:
         """The readable name of the run with an identity: 'dive-scenes-s0-1a2b3c4d5e'."""
         return readable_id(method_spec(self.method).id, self.data.dataset, self.train.seed, identity)
+
+
+def all_options(config: RunConfig) -> pd.DataFrame:
+    """What can be given as name=value for the method of a configuration: columns name, value (that of the
+    configuration), of ('method', 'run', 'training' or 'data') and help (the line of the documentation).
+
+    >>> all_options(RunConfig(method="dive")).set_index("name").loc["alpha"].tolist()
+    [16.0, 'method', 'inverse temperature α of smooth-Chamfer']
+    """
+    spec, rows = method_spec(config.method), []
+    made = spec.make_options(config.form, config.options)
+    for f in fields(spec.options):
+        if f.name in spec.options.names(config.form):
+            rows.append((f.name, getattr(made, f.name), "method", f.metadata["help"]))
+    for kind, part in (("run", config), ("training", config.train), ("data", config.data)):
+        names = [f.name for f in fields(part)]
+        said, head = {}, "|".join(names)
+        pieces = re.split(rf"\b((?:{head})(?:(?:, | … )(?:{head}))*): ", " ".join(type(part).__doc__.split()))
+        for about, text in zip(pieces[1::2], pieces[2::2], strict=True):
+            own = re.split(", | … ", about)
+            own = names[names.index(own[0]) : names.index(own[-1]) + 1] if "…" in about else own
+            said |= dict.fromkeys(own, re.split(r"[.;] ", f"{text} ")[0])
+        hidden = ("data", "train", "method", "options", "corpus")
+        rows += [(name, getattr(part, name), kind, said.get(name, "")) for name in names if name not in hidden]
+    return pd.DataFrame(rows, columns=["name", "value", "of", "help"])
 
 
 def readable_id(method: str, dataset: str, seed: int, identity: object) -> str:

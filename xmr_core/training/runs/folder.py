@@ -2,9 +2,10 @@
 files are noticed; and which runs there are, with the short names by which people call them."""
 
 import platform
+import shutil
 import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,8 +22,7 @@ from xmr_core.base.machine import Environment
 from xmr_core.base.reachable import reachable_in
 from xmr_core.data.config import FEATURES
 from xmr_core.data.prepare import DataConfig, Prepared, prepare
-from xmr_core.evaluation.evaluate import Evaluated, Provenance
-from xmr_core.evaluation.metrics import random_rsum
+from xmr_core.evaluation.evaluate import Evaluated, Provenance, chance_of
 from xmr_core.features.images import image_contents
 from xmr_core.methods.checkpoint import save_method
 from xmr_core.methods.method import Method
@@ -77,9 +77,7 @@ class TrainedRun(Evaluated):
 
     def chance(self) -> tuple[float, float, float]:
         """(mean, low, high) of the annotated RSUM of random rankings of this test split, 95 % between low and high."""
-        relevance = self.prepared().splits["test"].relevance
-        galleries = {"i2t": len(relevance.query_ids), "t2i": len(relevance.gallery_ids)}
-        return random_rsum(self.per_query[self.per_query["relevance"] == "annotated"], galleries)
+        return chance_of(self.per_query, self.prepared().splits["test"].relevance)
 
     def reachable(self) -> dict[str, float]:
         """What no model exceeds on this test split, by its annotated pairs: base.reachable.reachable."""
@@ -200,14 +198,48 @@ def _read_config(path: Path) -> tuple[RunConfig, dict]:
     try:
         config, identity = stored["config"], stored["identity"]
         method_spec(config["method"])  # not known here is no fault of the file
-        data = {name: value for name, value in config["data"].items() if name != "weights" or value}  # once a field
-        config = RunConfig(**{**config, "data": DataConfig(**data), "train": TrainConfig(**config["train"])})
+        config = _as_config(config)
         expected = files.as_json({**config.identity(identity["data"]), "versions": identity["versions"]})
     except (KeyError, TypeError) as e:
         raise DamagedFile(f"{path} is not one that this version wrote ({e}).") from None
     if identity != expected:
         raise DamagedFile(f"{path} names another run than its configuration leads to, or is of another version.")
     return config, identity
+
+
+def _as_config(stored: Mapping) -> RunConfig:
+    data = {name: value for name, value in stored["data"].items() if name != "weights" or value}  # once a field
+    return RunConfig(**{**stored, "data": DataConfig(**data), "train": TrainConfig(**stored["train"])})
+
+
+def stored_config(file: Path | str) -> RunConfig:
+    """The configuration in a config.json of a run, also in a changed copy of it. Raises: BadInput for another file."""
+    try:
+        return _as_config(files.read_json(files.existing_file(file, "configuration"))["config"])
+    except (KeyError, TypeError, AttributeError) as e:
+        raise BadInput(f"{file} is no config.json of a run ({type(e).__name__}: {e}).") from None
+
+
+def remove_run(name: str) -> int:
+    """Delete the folder of one run, finished or not, and say how many bytes that frees. Cached features stay: other
+    runs read them.
+
+    name: as `load` takes it, also of an interrupted or damaged run. Raises: BadInput for another name, a folder that is
+    a link, or a run that is being trained; CannotWrite.
+    """
+    folder = paths.root() / "runs" / resolve_run(name, finished=False)
+    if folder.is_symlink():
+        raise BadInput(f"{folder} is a link to another place. Remove it by hand.")
+    size = sum(path.lstat().st_size for path in folder.rglob("*") if not path.is_dir())
+    try:
+        with filelock.FileLock(folder / "lock", timeout=0):
+            (folder / RECORD).unlink(missing_ok=True)  # first, so that what is left after a kill counts as unfinished
+            shutil.rmtree(folder)
+    except filelock.Timeout:
+        raise BadInput(f"the run {folder.name} is being trained by another process. Stop that first.") from None
+    except OSError as e:
+        raise files.cannot_write(folder, e) from None
+    return size
 
 
 COLUMNS = ["name", "method", "data", "features", "seed", "epochs", "rsum", "started", "state", "run"]
@@ -261,12 +293,14 @@ def _read(file: Path) -> dict:
         return {}
 
 
-def find_run(name: str) -> str | None:
+def find_run(name: str, finished: bool = True) -> str | None:
     """The id of the finished run that a name means, or None: an id, a short name, or a beginning that one id has.
 
-    Raises: BadInput for a beginning that several finished runs have, and for a run that is not finished.
+    finished: False for any run. Raises: BadInput for a beginning that several runs have, and for a run that is not
+    finished.
     """
-    ids, names = stored_ids(), short_names()
+    names = short_names()
+    ids = stored_ids() if finished else [*names.values()]
     run_id = names.get(name, name)
     if run_id in ids:
         return run_id
@@ -279,18 +313,18 @@ def find_run(name: str) -> str | None:
     return candidates[0] if candidates else None
 
 
-def resolve_run(name: str) -> str:
+def resolve_run(name: str, finished: bool = True) -> str:
     """As `find_run`, for a name that must mean a run. Raises: BadInput, with the nearest name, for any other.
 
     >>> resolve_run("no-such-run")
     Traceback (most recent call last):
     xmr_core.base.errors.BadInput: unknown run 'no-such-run'. ...
     """
-    if (run_id := find_run(name)) is not None:
+    if (run_id := find_run(name, finished)) is not None:
         return run_id
-    finished = stored_ids()
-    names = [short for short, run_id in short_names().items() if run_id in finished]
-    near = finished if "-s" in name else names  # an id with a fault in it, or a short name
+    ids = stored_ids()
+    names = [short for short, run_id in short_names().items() if run_id in ids or not finished]
+    near = ids if "-s" in name else names  # an id with a fault in it, or a short name
     raise unknown("run", name, near or ["none finished in this folder of runs"])
 
 

@@ -14,15 +14,13 @@ from typing import Any
 import filelock
 import pandas as pd
 import torch
-from tqdm import tqdm
 
 from xmr_core.base import files, paths
 from xmr_core.base.machine import environment
 from xmr_core.data.batches import UNKNOWN_ID, Augmentation, Batches, Split
 from xmr_core.data.prepare import Prepared, prepare
-from xmr_core.evaluation.analysis.representations import encode_split, set_spread
-from xmr_core.evaluation.evaluate import Provenance, evaluate, evaluate_corpus
-from xmr_core.evaluation.ranks import Scoring
+from xmr_core.evaluation.analysis.representations import encode_split, evaluate_split, set_spread
+from xmr_core.evaluation.evaluate import Provenance, evaluate
 from xmr_core.methods.method import Method
 from xmr_core.methods.registry import build, full_options
 from xmr_core.training.distributed import joined, started_ranks
@@ -184,13 +182,9 @@ def _validated(method: Method, split: Split) -> dict[str, float]:
 def _evaluate(method: Method, prepared: Prepared, folder: Path, provenance: Provenance) -> None:
     """Rank the test split by every kind of relevance of the corpus, and write the record, which completes the run."""
     clock = time.monotonic()
-    images, captions = encode_split(method, prepared.splits["test"])
-    pairs = len(images) * len(captions)
-    with tqdm(total=pairs, desc="scoring", unit=" pairs", unit_scale=True, leave=False, delay=5, disable=None) as bar:
-        scores = Scoring(method.similarity, images, captions, device=method.device)
-        evaluation, metrics = evaluate_corpus(scores, prepared.corpus, done=bar.update)
-    files.write_table(folder / "per_query.csv", evaluation.per_query)
-    files.write_table(folder / "metrics.csv", pd.concat([metrics, set_spread(images, captions)], ignore_index=True))
+    per_query, metrics = evaluate_split(method, prepared.splits["test"], prepared.corpus)
+    files.write_table(folder / "per_query.csv", per_query)
+    files.write_table(folder / "metrics.csv", metrics)
     kinds, seconds = tuple(sorted(prepared.corpus.relevance_sets)), time.monotonic() - clock
     write_record(folder, replace(provenance, evaluate_seconds=seconds, relevances=kinds))
 
