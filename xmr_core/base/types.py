@@ -20,9 +20,28 @@ from torch import Tensor
 from xmr_core.base.errors import BadInput, checked_index
 
 
+def as_bool(mask: Tensor) -> Tensor:
+    """A mask of Booleans as it is; one of the integers 0 and 1, as tokenizers give them, as Booleans.
+
+    Raises: BadInput for other integers.
+
+    >>> as_bool(torch.tensor([1, 0]))
+    tensor([ True, False])
+    """
+    if mask.is_floating_point() or mask.is_complex() or mask.dtype == torch.bool:
+        return mask
+    if ((mask != 0) & (mask != 1)).any():
+        raise BadInput(f"a mask of integers may hold only 0 and 1, got {int(mask.min())} to {int(mask.max())}.")
+    return mask == 1
+
+
 class Rows:
-    """Items by row: the item axis of every tensor field comes first, and None stays None. `==` tells whether two are
-    one object; compare their tensors instead."""
+    """Items by row: the item axis of every tensor field comes first, and None stays None. A mask may be given as
+    integers 0 and 1. `==` tells whether two are one object; compare their tensors instead."""
+
+    def __post_init__(self):
+        if isinstance(mask := getattr(self, "mask", None), Tensor) and mask.dtype != torch.bool:
+            object.__setattr__(self, "mask", as_bool(mask))
 
     def _map(self, f):
         changed = {q.name: f(v) for q in fields(self) if isinstance(v := getattr(self, q.name), Tensor)}

@@ -94,7 +94,7 @@ def mmd(
     tensor(0.)
     """
     require_number("gamma", gamma, above=0)
-    images, captions = as_sets(images, captions, image_mask, caption_mask)
+    images, captions = as_sets(images, captions, image_mask, caption_mask, normalise=None)
     v, t = single(images.x[images.mask]), single(captions.x[captions.mask])
     return _kernel_mean(v, v, gamma) - 2 * _kernel_mean(v, t, gamma) + _kernel_mean(t, t, gamma)
 

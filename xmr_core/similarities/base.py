@@ -60,6 +60,7 @@ class Similarity(nn.Module):
         scoring_weight: factor on the loss that is summed over `scorings`; 1 leaves it a plain sum.
         compares: 'vectors', 'sets', 'tokens' (sets as long as the item), 'graphs' (tokens after a global vector),
             'samples' or 'distributions'.
+        of_units: whether it is meant for unit vectors, so that plain tensors of other lengths are warned of.
         ranges: the options that can be changed after training, with sensible ranges.
 
     >>> import torch
@@ -78,6 +79,7 @@ class Similarity(nn.Module):
     block_scale: int = 1
     scoring_weight: float = 1.0
     compares: str = "sets"
+    of_units: bool = True
     ranges: ClassVar[Mapping[str, Range]] = {}
 
     def __init__(self, **options):
@@ -216,7 +218,8 @@ def as_similarity(function: Similarity | Callable[[Representation, Representatio
         if isinstance(bound.func, Similarity) and not bound.keywords:
             return bound.func
         form = TYPES.get(bound.func) if bound.func.__hash__ else None
-        if form is not None and not MASKS & set(bound.keywords):
+        units = bound.keywords.get("normalise") is True  # of scan it names a way of attention
+        if form is not None and not units and not MASKS & set(bound.keywords):
             return form(**bound.keywords)
     return FunctionSimilarity(function)
 

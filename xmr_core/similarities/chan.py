@@ -27,6 +27,7 @@ def chan(
     divide: bool = False,
     image_mask=None,
     caption_mask=None,
+    normalise: bool = False,
 ) -> Float[Tensor, "i t"]:
     """Every query element finds its partner in the other item, and how well each of them is matched is pooled.
 
@@ -41,7 +42,7 @@ def chan(
     Args: images "i k d", captions "t l d", ragged by mask. alpha: temperature of the soft assignment, read by 'vsa'
         only. beta: temperature of 'lse' and 'softmax', dimensionless. divide: multiply 'lse' by β, so that scores are
         on the scale of cosines (docs/differences.md#x-85); read by 'lse' only. image_mask "i k", caption_mask "t l":
-        beside plain tensors only, True for real elements. A cosine of −1 is a value like any other
+        beside plain tensors only, True for real elements. normalise: see `cosine`. A cosine of −1 is a value like any other
         (docs/differences.md#x-87), and padding has the weight 0 (docs/differences.md#x-86).
     Returns: "i t"; for unit vectors max, mean and softmax lie in [−1, 1], sum in ±n, lse in [−1/β, 1/β] + log n, times
         β with divide.
@@ -56,7 +57,7 @@ def chan(
     tensor([[1.6931]])
     """
     _check(coding, pooling, alpha, beta, divide)
-    images, captions = as_sets(images, captions, image_mask, caption_mask)
+    images, captions = as_sets(images, captions, image_mask, caption_mask, normalise)
 
     def score(images: EmbeddingSet, captions: EmbeddingSet) -> Tensor:
         relevance, mask = _coded(images, captions, coding, alpha)

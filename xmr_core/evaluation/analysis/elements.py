@@ -153,7 +153,7 @@ def budget_table(
     >>> budget_table(Chamfer(), sets, sets, {"annotated": own})[["images", "captions", "products"]].values.tolist()
     [[1, 1, 1], [1, 2, 2], [2, 1, 2], [2, 2, 4]]
     """
-    images, captions = as_sets(images, captions)
+    images, captions = as_sets(images, captions, normalise=False if similarity.of_units else None)
     sizes = images.x.shape[1], captions.x.shape[1]
     if budgets is None:
         budgets = [(r, q) for r in doubled(sizes[0]) for q in doubled(sizes[1])]
