@@ -17,7 +17,7 @@ from xmr_core.base import files, fingerprint
 from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.base.paths import require_trusted
 from xmr_core.base.row_file import JoinedRows, RowFile
-from xmr_core.base.types import Corpus, Features, Pixels, Tokens
+from xmr_core.base.types import Brief, Corpus, Features, Pixels, Tokens
 from xmr_core.data.config import DataConfig
 from xmr_core.data.corpora import as_array, import_named
 from xmr_core.features import images as pictures
@@ -35,7 +35,7 @@ ImageReader = Callable[..., Features | Pixels]
 
 
 @dataclass(frozen=True)
-class CaptionStates:
+class CaptionStates(Brief):
     """Frozen word states of captions, one caption after the other.
 
     states: "words e" (array or memory map); caption c has the rows indptr[c] … indptr[c + 1]. rows: which captions
@@ -136,7 +136,7 @@ _REDUCED = 320  # default width of the principal components of a network's cells
 
 
 @dataclass(frozen=True)
-class Describer:
+class Describer(Brief):
     """Images, uint8 "n h w 3" of `resolution` → Features or Pixels.
 
     kind: 'pixels', 'cells', an EfficientNet-Lite, 'pretrained', or the address of an extractor of one's own.
@@ -340,7 +340,7 @@ _TOGETHER = 8192  # captions whose states are computed before the cache notes ho
 
 
 @dataclass(frozen=True)
-class CaptionReader:
+class CaptionReader(Brief):
     """Sentences → word numbers, word pieces, or states of a frozen text model.
 
     words: the vocabulary, or the word pieces of a text model. model: the text model whose states are read, None where
@@ -448,7 +448,7 @@ STATES, NEAREST = "text_model", "nearest_words.json"  # the folder of a frozen t
 
 
 @dataclass(frozen=True)
-class RawInputs:
+class RawInputs(Brief):
     """How a method reads what is no corpus of its own.
 
     inputs: sizes, for building a method. captions: reads sentences. describer: of images; None for a method on region

@@ -25,7 +25,7 @@ from xmr_core.base import files as storage
 from xmr_core.base import fingerprint, paths
 from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.base.machine import alone
-from xmr_core.base.types import Tokens
+from xmr_core.base.types import Brief, Tokens
 from xmr_core.features.images import Fit, Frozen, by_few, channels_first
 
 _HUB_FILES = ["*.json", "*.txt", "*.model", "model.safetensors", "model-*-of-*.safetensors"]
@@ -449,7 +449,7 @@ _FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "sentence
 
 
 @dataclass(frozen=True)
-class WordPieces:
+class WordPieces(Brief):
     """A pretrained tokenizer and the length of a caption. It is saved as one JSON text, so a saved method needs no
     folder.
 

@@ -20,7 +20,7 @@ from xmr_core.base.errors import BadInput, DamagedFile, XmrError, require, requi
 from xmr_core.base.files import existing_file
 from xmr_core.base.fingerprint import content_hash
 from xmr_core.base.paths import read_regular
-from xmr_core.base.types import Tokens
+from xmr_core.base.types import Brief, Tokens
 
 _WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)?")
 
@@ -73,7 +73,7 @@ PAD, START, END, UNKNOWN = "<pad>", "<start>", "<end>", "<unk>"
 
 
 @dataclass(frozen=True)
-class Vocabulary:
+class Vocabulary(Brief):
     """words[n] is the word with number n; the first four are <pad>, <start>, <end> and <unk>, as in the authors' files.
 
     tokeniser: name of the rule that makes words of a caption. It belongs to the words, because another rule would look

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from xmr_core.base.errors import BadInput, require_choice
 from xmr_core.base.machine import resolve_device
-from xmr_core.base.types import Features, Pixels, Representation, Tokens, joined
+from xmr_core.base.types import Brief, Features, Pixels, Representation, Tokens, joined
 from xmr_core.data.inputs import ImageLike, RawInputs, listed, one_image, regions
 from xmr_core.evaluation.ranks import Scoring, as_matrix, best, checked_k
 
@@ -22,7 +22,7 @@ _TOGETHER = 64  # images or sentences encoded at a time
 
 
 @dataclass(frozen=True)
-class Model:
+class Model(Brief):
     """A method with everything that it needs to read sentences and images from anywhere.
 
     label: the method's name for people. method: encodes and compares. raw: reads images and words as it needs them.

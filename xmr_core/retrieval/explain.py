@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float
 
 from xmr_core.base.errors import BadInput, XmrError
-from xmr_core.base.types import EmbeddingSet, Features, Pixels, Representation
+from xmr_core.base.types import Brief, EmbeddingSet, Features, Pixels, Representation
 from xmr_core.evaluation.analysis.uncertainty import uncertainty
 from xmr_core.evaluation.ranks import score_matrix
 from xmr_core.features.words import rule
@@ -29,7 +29,7 @@ _COLUMNS = ["rank", "item", "score", "part", "name", "adds", "how"]
 
 
 @dataclass(frozen=True)
-class Pair:
+class Pair(Brief):
     """A query and an answer as an image and a sentence. position: of the image in the library, None for one from
     outside. image, caption: encoded. text: '' where an image answers an image."""
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from xmr_core.base.errors import BadInput, require_choice
 from xmr_core.base.tensors import Comparable, as_set
-from xmr_core.base.types import EmbeddingSet, Representation
+from xmr_core.base.types import Brief, EmbeddingSet, Representation
 
 DIRECTIONS = ("t2i", "i2t")
 MASKS = {"image_mask", "caption_mask"}  # arguments of a plain function that are no options
@@ -21,7 +21,7 @@ TYPES: dict[Callable, type["Similarity"]] = {}  # plain function → the similar
 
 
 @dataclass(frozen=True)
-class Contributions:
+class Contributions(Brief):
     """What the elements of one image and one caption add to their score, padding left out.
 
     products: dot products of all elements, "k l". images "k", captions "l": what each element adds; together they sum

@@ -42,8 +42,8 @@ def chan(
     Args: images "i k d", captions "t l d", ragged by mask. alpha: temperature of the soft assignment, read by 'vsa'
         only. beta: temperature of 'lse' and 'softmax', dimensionless. divide: multiply 'lse' by β, so that scores are
         on the scale of cosines (docs/differences.md#x-85); read by 'lse' only. image_mask "i k", caption_mask "t l":
-        beside plain tensors only, True for real elements. normalise: see `cosine`. A cosine of −1 is a value like any other
-        (docs/differences.md#x-87), and padding has the weight 0 (docs/differences.md#x-86).
+        beside plain tensors only, True for real elements. normalise: see `cosine`. A cosine of −1 is a value like any
+        other (docs/differences.md#x-87), and padding has the weight 0 (docs/differences.md#x-86).
     Returns: "i t"; for unit vectors max, mean and softmax lie in [−1, 1], sum in ±n, lse in [−1/β, 1/β] + log n, times
         β with divide.
     Raises: BadInput for an unknown coding or pooling, or a temperature that is not positive and finite.

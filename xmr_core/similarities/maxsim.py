@@ -29,8 +29,8 @@ def sum_max(
     'mean' divides each direction by its own number of real query elements.
 
     Args: images "i k d", captions "t l d", ragged by mask. image_mask "i k", caption_mask "t l": beside plain tensors
-        only, True for real elements. normalise: see `cosine`. Padding is left out of the maximum; it is no partner with the product 0, which
-        would win against negative products (docs/differences.md#x-94).
+        only, True for real elements. normalise: see `cosine`. Padding is left out of the maximum; it is no partner with
+        the product 0, which would win against negative products (docs/differences.md#x-94).
     Returns: "i t". For unit vectors 'sum' lies in ±(number of queries), 'mean' in [−1, 1], or [−2, 2] for 'both',
         where it is twice `chamfer`.
     Raises: BadInput for another direction or aggregation.

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from xmr_core.base.types import SPLITS, Corpus
+from xmr_core.base.types import SPLITS, Brief, Corpus
 from xmr_core.data.readers.assembly import EXAMPLES, FaultLog, require_corpus
 from xmr_core.features.images import inspect_images
 from xmr_core.features.words import tokenise
@@ -17,7 +17,7 @@ _ROWS = 500  # images of a corpus of features that are examined
 
 
 @dataclass(frozen=True)
-class Report:
+class Report(Brief):
     """What `check_corpus` learned about a folder.
 
     obstacles: why no model can be trained on it; empty, if one can. tolerated: kind of fault → how often the reader
