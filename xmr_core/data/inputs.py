@@ -17,6 +17,7 @@ from xmr_core.base import files, fingerprint
 from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.base.paths import require_trusted
 from xmr_core.base.row_file import JoinedRows, RowFile
+from xmr_core.base.tensors import padded
 from xmr_core.base.types import Brief, Corpus, Features, Pixels, Tokens
 from xmr_core.data.config import DataConfig
 from xmr_core.data.corpora import as_array, import_named
@@ -593,12 +594,15 @@ def one_image(image: ImageLike, raw: RawInputs) -> UInt8[np.ndarray, "h w 3"]:
 
 
 def regions(images, inputs: Inputs) -> Features:
-    """Features of regions, "n l e", or one vector for each image, "n e", where a model was trained on such.
+    """Features of regions, "n l e" or a list of "l e" of any l, or one vector for each image, "n e", where a model was
+    trained on such.
 
     Raises: BadInput for other shapes, another width, or numbers that are not finite.
     """
-    x = torch.from_numpy(np.stack([as_array(image).astype(np.float32) for image in images]))
-    x, width = x[:, None] if x.ndim == 2 and inputs.cells == 1 else x, inputs.image_width  # one vector of each image
-    if x.ndim != 3 or x.shape[2] != width or not x.isfinite().all():
-        raise BadInput(f"features of regions must be finite, n × regions × {width}, got {tuple(x.shape)}.")
-    return Features(x, torch.ones(x.shape[:2], dtype=torch.bool))
+    arrays, width = [torch.from_numpy(as_array(image).astype(np.float32)) for image in images], inputs.image_width
+    shapes, axes = {tuple(x.shape) for x in arrays}, (1, 2) if inputs.cells == 1 else (2,)  # one vector of each image
+    if any(len(s) not in axes or s[-1] != width or not s[0] for s in shapes) or not all(
+        x.isfinite().all() for x in arrays
+    ):
+        raise BadInput(f"features of regions must be finite, n × regions × {width}, got {len(arrays)} × {min(shapes)}.")
+    return Features(*padded(arrays, None, "images"))

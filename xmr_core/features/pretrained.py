@@ -53,6 +53,9 @@ def find_pretrained(source: Path | str | ModelFolder) -> ModelFolder:
     if isinstance(source, ModelFolder):
         return source
     name, folder = str(source), Path(source).expanduser()
+    if re.match(r"\w+:/", name):
+        owned = re.search(r"://?[^/]+/+([\w.-]+/[\w.-]+)", name)
+        raise BadInput(f"{name} is an address: name a model on the hub as {owned[1] if owned else 'owner/name'!r}.")
     if name == MINILM and not folder.exists():
         folder = packaged_minilm()
     if folder.is_dir():

@@ -80,7 +80,7 @@ def fit(
     method: str = "dive",
     *,
     images,
-    captions: Sequence[str],
+    captions: Sequence[str] | Sequence[Sequence[str]],
     image_of: Sequence[int] | None = None,
     splits: Sequence[str] | Mapping[str, float] | None = None,
     name: str = "arrays",
@@ -92,9 +92,8 @@ def fit(
     """Train any method on features of images and on sentences in memory; returns the model, as `xmr.load` does.
 
     method: an id ('dive') or an address ('mypackage.mine:SPEC'). images: floating-point features, numpy or torch,
-        "n l e" (l local elements of each image) or "n e" (one vector of each image). captions: texts. image_of: for
-        each caption the row of its image; None: caption j describes image j. splits, name, ordered: see
-        `data.from_arrays`.
+        "n l e" (l local elements of each image) or "n e" (one vector of each image). captions: texts, or a list of
+        texts for each image. image_of, splits, name, ordered: see `data.from_arrays`.
     device: as torch names it; 'auto' takes an accelerator where there is one. report: see `training.train`.
     changes: options of the method and fields of RunConfig, TrainConfig and DataConfig, such as d=256, epochs=20,
         lr=5e-4, batch_images=64, word_vectors='glove.6B.50d.txt'.

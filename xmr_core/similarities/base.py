@@ -12,8 +12,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from xmr_core.base.errors import BadInput, require_choice
-from xmr_core.base.tensors import Comparable, as_set
-from xmr_core.base.types import Brief, EmbeddingSet, Representation
+from xmr_core.base.tensors import Comparable, as_set, as_sets
+from xmr_core.base.types import Brief, EmbeddingSet, Representation, Rows
 
 DIRECTIONS = ("t2i", "i2t")
 MASKS = {"image_mask", "caption_mask"}  # arguments of a plain function that are no options
@@ -100,8 +100,11 @@ class Similarity(nn.Module):
     @torch.no_grad()
     def score(self, images: Comparable, captions: Comparable) -> Float[Tensor, "i t"]:
         """The same scores without gradients, as fast as they can be had: what evaluation and search use."""
-        fast = self._fast_scores(images, captions)
-        return self(images, captions) if fast is None else fast
+        if (fast := self._fast_scores(images, captions)) is None:
+            return self(images, captions)
+        if self.of_units and not (isinstance(images, Rows) and isinstance(captions, Rows)):
+            as_sets(images, captions)  # which warns of other lengths
+        return fast
 
     def scorings(self, images: Comparable, captions: Comparable) -> list[Float[Tensor, "i t"]]:
         """The score matrices over which a loss is summed in training; one, unless a similarity trains several."""

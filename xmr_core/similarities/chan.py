@@ -111,7 +111,7 @@ class Chan(Similarity):
             how = (1 / o["alpha"], o["pooling"], 1 / o["beta"], "no_norm", 0.0)
             return _scaled(scan_scores(captions, images, *how, pooled).T, o["pooling"], o["beta"], o["divide"])
 
-        return bucket_by_length(score, *as_sets(images, captions), split_equal=False)
+        return bucket_by_length(score, *as_sets(images, captions, normalise=None), split_equal=False)
 
     def _parts(self, x, y):
         o = self.options

@@ -132,7 +132,7 @@ class Scan(Similarity):
         def score(images: EmbeddingSet, captions: EmbeddingSet) -> Tensor:
             return _by_image(scan_scores(*roles(images, captions, self.direction), **options), self.direction)
 
-        return bucket_by_length(score, *as_sets(images, captions), split_equal=False)
+        return bucket_by_length(score, *as_sets(images, captions, normalise=None), split_equal=False)
 
     def _parts(self, x, y):
         o = self.options

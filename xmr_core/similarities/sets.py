@@ -92,7 +92,7 @@ class MaxPairwise(Similarity):
     symmetric = True
 
     def _fast_scores(self, images, captions):
-        p = pair_matrices(*as_sets(images, captions))
+        p = pair_matrices(*as_sets(images, captions, normalise=None))
         return None if p is None else reduce(torch.maximum, (m for row in p for m in row))
 
     def _parts(self, x, y):
@@ -147,7 +147,7 @@ class MatchProbability(Similarity):
         return f"a={self.a.item():g}, b={self.b.item():g}, reduction={self.reduction!r}"
 
     def _fast_scores(self, images, captions):
-        if (p := pair_matrices(*as_sets(images, captions))) is None:
+        if (p := pair_matrices(*as_sets(images, captions, normalise=None))) is None:
             return None
         total = reduce(Tensor.add_, (m.mul_(self.a).add_(self.b).sigmoid_() for row in p for m in row))
         return total if self.reduction == "sum" else total.div_(len(p) * len(p[0]))
@@ -241,7 +241,7 @@ class SmoothChamfer(Similarity):
         super().__init__(alpha=float(alpha))
 
     def _fast_scores(self, images, captions):
-        images, captions = as_sets(images, captions)
+        images, captions = as_sets(images, captions, normalise=None)
         alpha = self.options["alpha"]
         logits = pair_matrices(images, captions, alpha)
         if logits is None or (bound := _bound(logits, images.x, captions.x, alpha)) > pairs.PLAIN_EXPONENT:
@@ -270,7 +270,7 @@ class Chamfer(Similarity):
     symmetric = True
 
     def _fast_scores(self, images, captions):
-        if (p := pair_matrices(*as_sets(images, captions))) is None:
+        if (p := pair_matrices(*as_sets(images, captions, normalise=None))) is None:
             return None
         rows = sum(reduce(torch.maximum, row) for row in p) / (2 * len(p))
         columns = sum(reduce(torch.maximum, column) for column in zip(*p, strict=True))

@@ -313,7 +313,7 @@ class GraphSimilarity(Similarity):
     def _fast_scores(self, images, captions):
         if self.training:  # the statistics of the batch are needed
             return None
-        images, captions = as_sets(images, captions)
+        images, captions = as_sets(images, captions, normalise=None)
         with torch.autocast(images.x.device.type, enabled=False):
             score = partial(self.nodes.scores, self._read)
             return self._joined(bucket_by_length(score, images, captions, split_equal=False))
