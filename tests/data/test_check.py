@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from xmr_core.base.errors import DamagedFile
+from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.data.readers.check import check_corpus
 from xmr_core.data.readers.folder import load_folder
 from xmr_core.data.readers.official import load_flickr8k
 from xmr_core.data.readers.precomputed import load_precomputed
 from xmr_core.features.images import inspect_image, read_image
+from xmr_core.training.runs.config import RunConfig
 from xmr_study.cli import main
 
 pytestmark = pytest.mark.usefixtures("own_home")
@@ -160,3 +161,25 @@ def test_the_command_says_it_and_ends_with_a_status(flickr, capsys, tmp_path):
     assert "It cannot be trained on:\n  1. 1 images cannot be decoded" in out
     assert main(["check", "flickr9k", str(flickr)]) == 2 and "Did you mean 'flickr8k'?" in capsys.readouterr().err
     assert main(["check", "folder", str(tmp_path / "nowhere")]) == 1
+
+
+@pytest.mark.parametrize(
+    ("program", "name"),
+    [
+        ("/bin/xmr", "xmr"),
+        ("/x/xmr_core/__main__.py", "python -m xmr_core"),
+        ("/x/xmr_study/__main__.py", "python -m xmr_study"),
+    ],
+)
+def test_help_says_how_it_was_called(monkeypatch, capsys, program, name):
+    monkeypatch.setattr("sys.argv", [program])
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    assert capsys.readouterr().out.startswith(f"usage: {name} ")
+
+
+def test_of_many_names_only_the_nearest_are_said():
+    with pytest.raises(BadInput) as error:
+        RunConfig().replace(epoch=3)
+    said = str(error.value)
+    assert "Did you mean 'epochs'?" in said and len(said) < 300 and "DataConfig" in said

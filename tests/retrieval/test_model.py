@@ -169,6 +169,8 @@ def test_regions_of_any_kind_are_read():
     wanted = torch.from_numpy(features)
     for given in (wanted, wanted.double().requires_grad_(), features.astype(">f4"), list(wanted), features.tolist()):
         assert torch.equal(regions(listed(given, False), inputs).local_feats, wanted)
+    ragged = regions([features[0], features[1][:2], wanted[2][:1]], inputs)
+    assert ragged.mask.sum(1).tolist() == [3, 2, 1] and torch.equal(ragged.local_feats[1, :2], wanted[1, :2])
     half = regions(listed(wanted.bfloat16(), False), inputs).local_feats
     assert torch.equal(half, wanted.bfloat16().float())
 
@@ -297,3 +299,35 @@ def test_a_dual_encoder_becomes_an_index(tmp_path):
         torch.equal(opened.model.encode_texts(["a dog"]).x, model.encode_texts(["a dog"]).x) and len(opened.images) == 3
     )
     assert not [path for path in (tmp_path / "index").rglob("*") if path.name.endswith("lock")]
+
+
+def test_batches_bars_and_names_of_files(model, tmp_path, capsys):
+    files = [tmp_path / f"{n}.png" for n in range(3)]
+    for n, file in enumerate(files):
+        Image.fromarray(np.full((64, 64, 3), 80 * n, np.uint8)).save(file)
+    whole = model.encode_images(files)
+    parts = model.encode_images(iter(files), batch_size=2, progress=True)
+    assert torch.allclose(parts.x, whole.x, atol=1e-6) and "encoding" in capsys.readouterr().err
+    texts = ["a red circle", "a ring", "a"]
+    assert torch.allclose(model.encode_texts(texts, batch_size=1).x, model.encode_texts(texts).x, atol=1e-6)
+    with pytest.raises(BadInput, match="batch_size"):
+        model.encode_texts(texts, batch_size=0)
+    table = model.rank("a ring", files)[0]
+    assert table["name"].tolist() == [str(files[n]) for n in table["item"]]
+    assert model.rank("a ring", str(files[0]))[0]["name"].tolist() == [str(files[0])]
+    for gallery in (whole, [Image.open(file) for file in files]):
+        assert "name" not in model.rank("a ring", gallery)[0]
+    assert "name" not in model.rank(files[0], texts, queries_are="images")[0]
+
+
+@pytest.mark.parametrize("source", ["https://huggingface.co/owner/it", "https:/huggingface.co/owner/it/tree/main"])
+def test_an_address_is_no_name(source):
+    with pytest.raises(BadInput, match="'owner/it'"):
+        xmr.load(source)
+
+
+def test_explanations_name_words_where_elements_are_words(model):
+    image = np.zeros((64, 64, 3), np.uint8)
+    words = example_model("scan").explain(image, "a red circle")["word"].tolist()
+    assert words == ["<start>", "a", "red", "circle", "<end>"]
+    assert set(model.explain(image, "a red circle")["word"]) == {""}

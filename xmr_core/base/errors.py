@@ -46,11 +46,11 @@ def unknown(kind: str, value: object, choices, where: str = "") -> BadInput:
     names = sorted(str(choice) or "''" for choice in choices)
     near = difflib.get_close_matches(str(value), names, n=1, cutoff=0.5)
     hint = f" Did you mean {near[0]!r}?" if near else ""
-    known = f"Known: {', '.join(names)}."
+    listing = f"Known: {', '.join(names)}."
     if len(names) > _LISTED:
         close = ", ".join(difflib.get_close_matches(str(value), names, n=5, cutoff=0.0))
-        known = f"{len(names)} are known, the nearest {close}{f'; all are {where}' if where else ''}."
-    return BadInput(f"unknown {kind} {value!r}.{hint} {known}")
+        listing = f"{len(names)} are known, the nearest {close}{f'; all are {where}' if where else ''}."
+    return BadInput(f"unknown {kind} {value!r}.{hint} {listing}")
 
 
 # Packages that only some tasks need, in the extras of pyproject.toml: a missing one is named before it is imported.

@@ -168,15 +168,15 @@ def as_sets(
 _ROUNDING = 0.02  # of norms: a vector of many numbers in bfloat16 has less
 
 
-def of_unit_length(given: Sequence, vectors: Sequence[Rows], normalise: bool | None) -> tuple:
+def of_unit_length(originals: Sequence, vectors: Sequence[Rows], normalise: bool | None) -> tuple:
     """Embeddings or sets of vectors for a similarity of unit vectors; zeros, as padding has them, may be among them.
 
-    given: what they were made of. normalise: True divides all by their norms; False warns where plain tensors have
+    originals: what they were made of. normalise: True divides all by their norms; False warns where plain tensors have
     other norms than 1, and reads nothing of what a method made; None is for a similarity of vectors of any length.
     """
     if normalise:
         return tuple(replace(v, x=F.normalize(v.x, dim=-1)) for v in vectors)
-    plain = [] if normalise is None else [v for g, v in zip(given, vectors, strict=True) if not isinstance(g, Rows)]
+    plain = [] if normalise is None else [v for x, v in zip(originals, vectors, strict=True) if not isinstance(x, Rows)]
     if any(_has_other_length(v.x.detach(), getattr(v, "mask", None)) for v in plain):
         fault = "the vectors are not of unit length, so their products are no cosines"
         remedy = "give torch.nn.functional.normalize(x, dim=-1), or normalise=True where the similarity takes it"

@@ -131,14 +131,14 @@ class Model(Brief):
         Columns element, word ('' where elements are no words), best, product, adds. Raises: BadInput for more than one
         pair, or a model whose similarity has no elements (distributions).
         """
-        given = [text] if isinstance(text, str) else text
-        images, texts = self._encoded(image, given)
+        sentences = [text] if isinstance(text, str) else text
+        images, texts = self._encoded(image, sentences)
         parts = self.method.similarity.contributions(images, texts)
         place = parts.products.argmax(0)
         adds = np.full(len(place), np.nan) if parts.captions is None else parts.captions
         elements = np.arange(len(place))
         products = parts.products[place, elements]
-        words = [] if isinstance(given, Representation) else self.element_words(given[0], len(place))
+        words = [] if isinstance(sentences, Representation) else self.element_words(sentences[0], len(place))
         table = {"element": elements, "word": words or "", "best": place, "product": products, "adds": adds}
         return pd.DataFrame(table)
 
