@@ -218,9 +218,7 @@ def as_vectors(items: Comparable, what: str = "image") -> Embedding:
     return Embedding(items.x[:, 0])
 
 
-def as_both_vectors(
-    images: Comparable, captions: Comparable, normalise: bool | None = False
-) -> tuple[Embedding, Embedding]:
+def as_both_vectors(images: Comparable, captions: Comparable, normalise: bool | None = False) -> tuple[Rows, Rows]:
     """`as_vectors` of both modalities, in float32 at least. normalise, Raises: as as_sets."""
     vectors = [Embedding(single(as_vectors(r, what).x)) for r, what in ((images, "image"), (captions, "caption"))]
     require_same_width(*(v.x for v in vectors))

@@ -10,7 +10,7 @@ elements, d width. In a mask, True is a real element and False is padding.
 import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from types import FunctionType
+from types import FunctionType, NoneType
 
 import numpy as np
 import pandas as pd
@@ -24,10 +24,6 @@ from xmr_core.base.errors import BadInput, checked_index
 
 class _Words(reprlib.Repr):
     """Values of fields in a few words each: tensors, arrays and tables by their shapes."""
-
-    def __init__(self):
-        super().__init__()
-        self.maxstring, self.maxother, self.maxdict, self.maxlevel = 80, 80, 20, 3
 
     def repr_tuple(self, x, level):
         return super().repr_tuple(x, level) if len(x) <= self.maxtuple else f"<{len(x):,} entries>"
@@ -44,8 +40,8 @@ class _Words(reprlib.Repr):
 
 
 class Brief:
-    """A dataclass whose `repr` is a few lines, whatever it holds: sizes instead of contents; functions and what is
-    empty are left out."""
+    """A dataclass whose `repr` is a few lines, whatever it holds: sizes instead of contents, without functions and
+    None."""
 
     def __init_subclass__(cls, **arguments):
         super().__init_subclass__(**arguments)
@@ -53,13 +49,12 @@ class Brief:
 
     def __repr__(self) -> str:
         values = {f.name: getattr(self, f.name) for f in fields(self) if f.repr}
-        empty = [n for n, v in values.items() if v is None or (isinstance(v, str | dict | tuple) and not v)]
-        hidden = [*empty, *(n for n, v in values.items() if isinstance(v, FunctionType))]
-        said = (f"{name}={_WORDS.repr(value)}" for name, value in values.items() if name not in hidden)
+        said = (f"{n}={_WORDS.repr(v)}" for n, v in values.items() if not isinstance(v, FunctionType | NoneType))
         return f"{type(self).__name__}({', '.join(said)})"
 
 
 _WORDS = _Words()
+_WORDS.maxstring, _WORDS.maxother, _WORDS.maxdict, _WORDS.maxlevel = 80, 80, 20, 3
 
 
 def as_bool(mask: Tensor) -> Tensor:

@@ -146,9 +146,7 @@ def from_arrays(
     array = array if array.ndim == 3 else array[:, None]
     n, texts = len(array), [None] if isinstance(captions, str) else list(captions)
     if texts and image_of is None and all(isinstance(own, list | tuple | np.ndarray | pd.Series) for own in texts):
-        if len(texts) != n:
-            raise BadInput(f"lists of captions are needed for each of the {n:,} images, got {len(texts):,} lists.")
-        image_of = np.repeat(np.arange(n), [len(own) for own in texts])
+        image_of = np.repeat(np.arange(len(texts)), [len(own) for own in texts])
         texts = [text for own in texts for text in own]
     if not all(isinstance(text, str) for text in texts):
         raise BadInput("captions must be a list of sentences, or a list of sentences for each image, without image_of.")

@@ -100,7 +100,8 @@ def load_with_inputs(path: str | Path) -> tuple[Method, Vocabulary | WordPieces,
         with only_shapes():  # costs no memory, whatever sizes the file asks for
             expected = make().state_dict()
         if {n: t.shape for n, t in tensors.items()} != {n: t.shape for n, t in expected.items()}:
-            raise DamagedFile("its tensors do not fit its options")
+            other = ", or those of another version of transformers" * bool(inputs.image_network or inputs.text_network)
+            raise DamagedFile(f"its tensors do not fit its options{other}")
         require_same_kind(tensors, expected, path.name)
         method = make()
         method.load_state_dict(tensors)

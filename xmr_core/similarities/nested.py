@@ -55,10 +55,8 @@ class _Around(Similarity):
     def name(self) -> str:
         return self.inner.name
 
-    def forward(
-        self, images: Comparable, captions: Comparable, image_mask=None, caption_mask=None, normalise: bool = False
-    ) -> Tensor:
-        return self.inner(*self._first(*self._sets(images, captions, image_mask, caption_mask, normalise)))
+    def forward(self, images: Comparable, captions: Comparable, **masks) -> Float[Tensor, "i t"]:
+        return self.inner(*self._first(*self._sets(images, captions, **masks)))
 
     def score(self, images: Comparable, captions: Comparable) -> Float[Tensor, "i t"]:
         return self.inner.score(*self._first(*self._sets(images, captions)))
@@ -75,11 +73,8 @@ class _Around(Similarity):
     def extra_repr(self) -> str:
         return ", ".join(f"{name}={value!r}" for name, value in self.own.items())
 
-    def _sets(
-        self, images: Comparable, captions: Comparable, image_mask=None, caption_mask=None, normalise: bool = False
-    ) -> tuple[EmbeddingSet, EmbeddingSet]:
-        units = normalise or (False if self.of_units else None)
-        return as_sets(images, captions, image_mask, caption_mask, units)
+    def _sets(self, images: Comparable, captions: Comparable, **masks) -> tuple[EmbeddingSet, EmbeddingSet]:
+        return as_sets(images, captions, **{"normalise": False if self.of_units else None, **masks})
 
     def _first(self, images: Comparable, captions: Comparable) -> tuple[Comparable, Comparable]:
         return images, captions
