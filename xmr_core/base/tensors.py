@@ -18,7 +18,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from xmr_core.base.errors import BadInput
+from xmr_core.base.errors import BadInput, require_flag
 from xmr_core.base.types import Embedding, EmbeddingSet, Features, GaussianEmbedding, Representation, Rows, as_bool
 
 
@@ -156,7 +156,7 @@ def as_set(items: Comparable, mask: Tensor | np.ndarray | None = None, what: str
 
 
 def as_sets(
-    images: Comparable, captions: Comparable, image_mask=None, caption_mask=None, normalise: bool | None = False
+    images: Comparable, captions: Comparable, image_mask=None, caption_mask=None, normalise: object = False
 ) -> tuple[EmbeddingSet, EmbeddingSet]:
     """`as_set` of both modalities. normalise: see `of_unit_length`. Raises: BadInput as there, and as
     require_same_width."""
@@ -165,18 +165,22 @@ def as_sets(
     return of_unit_length((images, captions), sets, normalise)
 
 
+ANY_LENGTH = object()  # in the place of `normalise`
 _ROUNDING = 0.02  # of norms: a vector of many numbers in bfloat16 has less
 
 
-def of_unit_length(originals: Sequence, vectors: Sequence[Rows], normalise: bool | None) -> tuple:
+def of_unit_length(originals: Sequence, vectors: Sequence[Rows], normalise: object) -> tuple:
     """Embeddings or sets of vectors for a similarity of unit vectors; zeros, as padding has them, may be among them.
 
     originals: what they were made of. normalise: True divides all by their norms; False warns where plain tensors have
-    other norms than 1, and reads nothing of what a method made; None is for a similarity of vectors of any length.
+    other norms than 1, and reads nothing of what a method made; ANY_LENGTH is for other similarities.
     """
+    if normalise is ANY_LENGTH:
+        return tuple(vectors)
+    require_flag("normalise", normalise)
     if normalise:
         return tuple(replace(v, x=F.normalize(v.x, dim=-1)) for v in vectors)
-    plain = [] if normalise is None else [v for x, v in zip(originals, vectors, strict=True) if not isinstance(x, Rows)]
+    plain = [v for x, v in zip(originals, vectors, strict=True) if not isinstance(x, Rows)]
     if any(_has_other_length(v.x.detach(), getattr(v, "mask", None)) for v in plain):
         fault = "the vectors are not of unit length, so their products are no cosines"
         remedy = "give torch.nn.functional.normalize(x, dim=-1), or normalise=True where the similarity takes it"
@@ -218,7 +222,7 @@ def as_vectors(items: Comparable, what: str = "image") -> Embedding:
     return Embedding(items.x[:, 0])
 
 
-def as_both_vectors(images: Comparable, captions: Comparable, normalise: bool | None = False) -> tuple[Rows, Rows]:
+def as_both_vectors(images: Comparable, captions: Comparable, normalise: object = False) -> tuple[Rows, Rows]:
     """`as_vectors` of both modalities, in float32 at least. normalise, Raises: as as_sets."""
     vectors = [Embedding(single(as_vectors(r, what).x)) for r, what in ((images, "image"), (captions, "caption"))]
     require_same_width(*(v.x for v in vectors))

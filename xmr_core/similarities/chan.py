@@ -5,7 +5,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from xmr_core.base.errors import require_choice, require_flag, require_number
-from xmr_core.base.tensors import Comparable, as_sets, masked_softmax
+from xmr_core.base.tensors import ANY_LENGTH, Comparable, as_sets, masked_softmax
 from xmr_core.base.types import EmbeddingSet
 from xmr_core.similarities.base import Range, Similarity
 from xmr_core.similarities.maxsim import best_partners
@@ -111,7 +111,7 @@ class Chan(Similarity):
             how = (1 / o["alpha"], o["pooling"], 1 / o["beta"], "no_norm", 0.0)
             return _scaled(scan_scores(captions, images, *how, pooled).T, o["pooling"], o["beta"], o["divide"])
 
-        return bucket_by_length(score, *as_sets(images, captions, normalise=None), split_equal=False)
+        return bucket_by_length(score, *as_sets(images, captions, normalise=ANY_LENGTH), split_equal=False)
 
     def _parts(self, x, y):
         o = self.options

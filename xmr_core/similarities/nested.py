@@ -6,7 +6,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from xmr_core.base.errors import BadInput
-from xmr_core.base.tensors import Comparable, as_set, as_sets
+from xmr_core.base.tensors import ANY_LENGTH, Comparable, as_set, as_sets
 from xmr_core.base.types import EmbeddingSet
 from xmr_core.similarities.base import Contributions, Similarity, as_similarity
 
@@ -74,7 +74,7 @@ class _Around(Similarity):
         return ", ".join(f"{name}={value!r}" for name, value in self.own.items())
 
     def _sets(self, images: Comparable, captions: Comparable, **masks) -> tuple[EmbeddingSet, EmbeddingSet]:
-        return as_sets(images, captions, **{"normalise": False if self.of_units else None, **masks})
+        return as_sets(images, captions, **{"normalise": False if self.of_units else ANY_LENGTH, **masks})
 
     def _first(self, images: Comparable, captions: Comparable) -> tuple[Comparable, Comparable]:
         return images, captions

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from xmr_core.base.errors import require_choice, require_flag, require_number
-from xmr_core.base.tensors import Comparable, as_sets
+from xmr_core.base.tensors import ANY_LENGTH, Comparable, as_sets
 from xmr_core.base.types import EmbeddingSet
 from xmr_core.similarities import pairs
 from xmr_core.similarities.base import Range, Similarity
@@ -92,7 +92,7 @@ class MaxPairwise(Similarity):
     symmetric = True
 
     def _fast_scores(self, images, captions):
-        p = pair_matrices(*as_sets(images, captions, normalise=None))
+        p = pair_matrices(*as_sets(images, captions, normalise=ANY_LENGTH))
         return None if p is None else reduce(torch.maximum, (m for row in p for m in row))
 
     def _parts(self, x, y):
@@ -147,7 +147,7 @@ class MatchProbability(Similarity):
         return f"a={self.a.item():g}, b={self.b.item():g}, reduction={self.reduction!r}"
 
     def _fast_scores(self, images, captions):
-        if (p := pair_matrices(*as_sets(images, captions, normalise=None))) is None:
+        if (p := pair_matrices(*as_sets(images, captions, normalise=ANY_LENGTH))) is None:
             return None
         total = reduce(Tensor.add_, (m.mul_(self.a).add_(self.b).sigmoid_() for row in p for m in row))
         return total if self.reduction == "sum" else total.div_(len(p) * len(p[0]))
@@ -241,7 +241,7 @@ class SmoothChamfer(Similarity):
         super().__init__(alpha=float(alpha))
 
     def _fast_scores(self, images, captions):
-        images, captions = as_sets(images, captions, normalise=None)
+        images, captions = as_sets(images, captions, normalise=ANY_LENGTH)
         alpha = self.options["alpha"]
         logits = pair_matrices(images, captions, alpha)
         if logits is None or (bound := _bound(logits, images.x, captions.x, alpha)) > pairs.PLAIN_EXPONENT:
@@ -270,7 +270,7 @@ class Chamfer(Similarity):
     symmetric = True
 
     def _fast_scores(self, images, captions):
-        if (p := pair_matrices(*as_sets(images, captions, normalise=None))) is None:
+        if (p := pair_matrices(*as_sets(images, captions, normalise=ANY_LENGTH))) is None:
             return None
         rows = sum(reduce(torch.maximum, row) for row in p) / (2 * len(p))
         columns = sum(reduce(torch.maximum, column) for column in zip(*p, strict=True))
@@ -305,7 +305,7 @@ def euclidean_smooth_chamfer(
     tensor([[-5.]])
     """
     _check_alpha(alpha)
-    images, captions = as_sets(images, captions, image_mask, caption_mask, normalise=None)
+    images, captions = as_sets(images, captions, image_mask, caption_mask, normalise=ANY_LENGTH)
     x, y = real_rows(images), real_rows(captions)
     near = fill_padding(-alpha * _distances(x, y), images, captions, -math.inf)
     return mean_of_both(near.logsumexp(3), near.logsumexp(1), images, captions) / (2 * alpha)
@@ -322,7 +322,7 @@ class EuclideanSmoothChamfer(SmoothChamfer):
     of_units = False
 
     def _fast_scores(self, images, captions):
-        images, captions = as_sets(images, captions, normalise=None)
+        images, captions = as_sets(images, captions, normalise=ANY_LENGTH)
         return pairs.in_image_blocks(self.forward, images, captions, captions.x.numel() * images.x.shape[1])
 
     def _parts(self, x, y):

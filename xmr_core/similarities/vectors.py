@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from xmr_core.base.tensors import Comparable, as_both_vectors
+from xmr_core.base.tensors import ANY_LENGTH, Comparable, as_both_vectors
 from xmr_core.similarities.base import Similarity
 from xmr_core.similarities.pairs import in_image_blocks
 
@@ -54,7 +54,7 @@ def order(images: Comparable, captions: Comparable) -> Float[Tensor, "i t"]:
     >>> order(torch.tensor([[1.0, 1.0]]), torch.tensor([[0.5, 1.0], [4.0, 5.0]]))
     tensor([[-0., -5.]])
     """
-    x, y = (v.x for v in as_both_vectors(images, captions, normalise=None))
+    x, y = (v.x for v in as_both_vectors(images, captions, normalise=ANY_LENGTH))
     return -(y[None, :, :] - x[:, None, :]).relu().norm(dim=-1)
 
 
@@ -69,5 +69,5 @@ class Order(Similarity):
     compares, of_units = "vectors", False
 
     def _fast_scores(self, images, captions):
-        images, captions = as_both_vectors(images, captions, normalise=None)
+        images, captions = as_both_vectors(images, captions, normalise=ANY_LENGTH)
         return in_image_blocks(order, images, captions, captions.x.numel())
