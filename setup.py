@@ -1,5 +1,7 @@
-"""The one step that pyproject.toml cannot say: a wheel carries notebooks/, which stays the one source of them."""
+"""What pyproject.toml cannot say: a wheel carries notebooks/, which stays the one source of them, and its description
+is README.md without links and pictures of the repository, which an index of packages does not have."""
 
+import re
 import shutil
 from pathlib import Path
 
@@ -19,4 +21,14 @@ class WithNotebooks(build_py):
                 shutil.copyfile(path, target / path.name)
 
 
-setup(cmdclass={"build_py": WithNotebooks})
+def description() -> str:
+    own = r"\[([^\]]*)\]\((?!https?:)[^)]*\)"  # a link to a file of the repository
+    text = re.sub(own, r"\1", re.sub("!" + own, "", Path("README.md").read_text(encoding="utf-8")))
+    return f"{text}\nThe folders docs/, notebooks/ and reports/ are in the source distribution.\n"
+
+
+setup(
+    cmdclass={"build_py": WithNotebooks},
+    long_description=description(),
+    long_description_content_type="text/markdown",
+)

@@ -19,6 +19,11 @@ _SWIN = {"image_size": SIDE, "patch_size": 2, "embed_dim": 4, "depths": [1] * 4,
 _SWIN["window_size"] = 2
 
 
+def pil_processor(name: str) -> type:
+    """transformers' own image processor that needs no torchvision, by the name that preprocessor_config.json has."""
+    return getattr(library(), f"{name}Pil", None) or getattr(library(), name)
+
+
 def make(name: str):
     """A model by a short name; the same numbers each time."""
     t = library()

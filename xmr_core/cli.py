@@ -20,7 +20,8 @@ def main(argv: list[str] | None = None, parts: tuple = PARTS) -> int:
     Returns: the exit status. 0: done. 1: the notebook failed, or the data cannot be used for training. 2: the command
         was not started, and one line says why; XMR_DEBUG=1 shows where. 130: interrupted.
     """
-    called = Path(sys.argv[0]).name.replace("__main__.py", "python -m xmr_core")
+    program = Path(sys.argv[0])
+    called = f"python -m {program.parent.name}" if program.name == "__main__.py" else program.stem
     parser = argparse.ArgumentParser(called, description="Image–text retrieval: five papers, matched conditions.")
     parser.add_argument("--version", action="version", version=f"xmr-study {__version__}")
     declared = parser.add_subparsers(dest="command", required=True)

@@ -48,6 +48,19 @@ def test_five_lines_train_any_method_on_own_tensors(method):
     assert {"i2t", "t2i"} <= set(run.metrics["direction"]) and len(run.per_query) == 4 + 8
 
 
+@pytest.mark.parametrize("kind", [list, tuple, np.array, pd.Series])
+def test_captions_may_be_given_as_lists_for_each_image(kind):
+    features = np.random.default_rng(0).normal(size=(10, 3, 4))
+    flat = data.from_arrays(features, ["a", "b", "c"] * 5, image_of=np.repeat(np.arange(10), [2, 1] * 5))
+    nested = data.from_arrays(features, [kind(["a", "b"]), kind(["c"])] * 5)
+    assert nested.fingerprint == flat.fingerprint
+    for wrong in ([["a"]] * 9, [["a"]] * 9 + [[]], [["a"]] * 9 + ["b"]):
+        with pytest.raises(BadInput, match="caption"):
+            data.from_arrays(features, wrong)
+    with pytest.raises(BadInput, match="as many elements"):
+        data.from_arrays([np.ones((2, 3)), np.ones((3, 3))] * 5, ["a"] * 10)
+
+
 def test_the_corpus_of_arrays_holds_what_was_given():
     features, captions, image_of = arrays(10)
     order = np.random.default_rng(1).permutation(len(captions))

@@ -4,6 +4,7 @@ wheel does alone."""
 import json
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -55,6 +56,15 @@ def disagreements(project: dict, conda: dict, pinned: dict) -> list[str]:
         if name not in ("python", "pip") and (name not in project or project[name].specifier != requirement.specifier):
             out.append(f"{name}: environment.yml says {requirement.specifier}, pyproject.toml {project.get(name)}")
     return out
+
+
+def test_the_description_of_the_wheel_needs_no_file_beside_it(monkeypatch):
+    setup = {}
+    monkeypatch.setattr("setuptools.setup", lambda **arguments: setup.update(arguments))
+    monkeypatch.chdir(ROOT)
+    runpy.run_path("setup.py")
+    links = re.findall(r"\]\(([^)]*)\)", setup["long_description"])
+    assert all(link.startswith("https://") for link in links) and "## As a library" in setup["long_description"]
 
 
 def test_the_three_files_agree():

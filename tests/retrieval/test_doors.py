@@ -228,7 +228,7 @@ def test_what_reads_features_and_what_reads_images_say_so(photos, tmp_path):
     texts = ["a dog", "dog"] * 3
     whole = model.evaluate(from_arrays(features, texts, splits="test"))
     pd.testing.assert_frame_equal(model.evaluate(images=features, captions=texts).metrics, whole.metrics)
-    assert whole.setting.form == "as it comes" and len(whole.per_query) == 12
+    assert whole.setting.form == "published" and len(whole.per_query) == 12
     with pytest.raises(BadInput, match="reads features of regions"):
         model.evaluate(photos)
     with pytest.raises(BadInput, match=f"has features of .* × {width + 1} an image, and this model reads"):

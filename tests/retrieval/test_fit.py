@@ -20,15 +20,15 @@ from xmr_core.features.pretrained import PretrainedGrid, find_pretrained, librar
 
 NORMAL = {"image_mean": list(MEAN), "image_std": list(STD)}
 RECIPES = {
-    "clip": ("CLIPImageProcessorPil", {"size": {"shortest_edge": SIDE}, "crop_size": SIDE, "resample": 3}),
-    "larger": ("CLIPImageProcessorPil", {"size": {"shortest_edge": 41}, "crop_size": SIDE, "resample": 2}),
-    "smaller": ("CLIPImageProcessorPil", {"size": {"shortest_edge": 25}, "crop_size": SIDE, "resample": 3}),
-    "numbers": ("CLIPImageProcessorPil", {"size": 36, "crop_size": SIDE, "do_center_crop": True, "resample": 3}),
-    "siglip": ("SiglipImageProcessorPil", {"size": {"height": SIDE, "width": SIDE}, "resample": 3}),
-    "vit": ("ViTImageProcessorPil", {"size": {"height": SIDE, "width": SIDE}, "resample": 2}),
-    "lanczos": ("ViTImageProcessorPil", {"size": SIDE, "resample": 1, "do_rescale": True, "rescale_factor": 2 / 255}),
-    "deit": ("DeiTImageProcessorPil", {"size": {"height": 40, "width": 40}, "crop_size": SIDE, "resample": 0}),
-    "convnext": ("ConvNextImageProcessorPil", {"size": {"shortest_edge": SIDE}, "crop_pct": 0.8, "resample": 3}),
+    "clip": ("CLIPImageProcessor", {"size": {"shortest_edge": SIDE}, "crop_size": SIDE, "resample": 3}),
+    "larger": ("CLIPImageProcessor", {"size": {"shortest_edge": 41}, "crop_size": SIDE, "resample": 2}),
+    "smaller": ("CLIPImageProcessor", {"size": {"shortest_edge": 25}, "crop_size": SIDE, "resample": 3}),
+    "numbers": ("CLIPImageProcessor", {"size": 36, "crop_size": SIDE, "do_center_crop": True, "resample": 3}),
+    "siglip": ("SiglipImageProcessor", {"size": {"height": SIDE, "width": SIDE}, "resample": 3}),
+    "vit": ("ViTImageProcessor", {"size": {"height": SIDE, "width": SIDE}, "resample": 2}),
+    "lanczos": ("ViTImageProcessor", {"size": SIDE, "resample": 1, "do_rescale": True, "rescale_factor": 2 / 255}),
+    "deit": ("DeiTImageProcessor", {"size": {"height": 40, "width": 40}, "crop_size": SIDE, "resample": 0}),
+    "convnext": ("ConvNextImageProcessor", {"size": {"shortest_edge": SIDE}, "crop_pct": 0.8, "resample": 3}),
 }
 SHAPES = [(50, 70), (70, 50), (33, 90), (32, 32), (20, 21), (51, 40)]  # height, width
 
@@ -41,13 +41,13 @@ def images() -> list[np.ndarray]:
 def processed(recipe: str, image: np.ndarray) -> np.ndarray:
     """pixel_values "3 h w" of transformers' own processor, without torchvision."""
     name, settings = RECIPES[recipe]
-    processor = getattr(library(), name)(**settings, **NORMAL)
+    processor = tiny_models.pil_processor(name)(**settings, **NORMAL)
     return np.asarray(processor(Image.fromarray(image), return_tensors="np")["pixel_values"])[0]
 
 
 def with_recipe(recipe: str, folder):
     name, settings = RECIPES[recipe]
-    content = {"image_processor_type": name.removesuffix("Pil"), **settings, **NORMAL}
+    content = {"image_processor_type": name, **settings, **NORMAL}
     (folder / "preprocessor_config.json").write_text(json.dumps(content))
     return folder
 

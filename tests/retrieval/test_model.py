@@ -1,23 +1,31 @@
 """xmr.load gives one object for every source, and a folder that travels."""
 
+import copy
+import io
 import json
+import pickle
 import shutil
 import warnings
 
 import numpy as np
 import pytest
+import tiny_models
 import torch
 from PIL import Image
-from test_checkpoints import outer, scan_file
+from test_checkpoints import WORDS, bert_file, chan_file, outer, scan_file
 from tiny import tiny_config
 
 import xmr_core as xmr
 from xmr_core.base.errors import BadInput, DamagedFile
+from xmr_core.data import DataConfig, prepare
 from xmr_core.data.inputs import listed, regions
 from xmr_core.evaluation.analysis import encode_split
 from xmr_core.evaluation.ranks import score_matrix
 from xmr_core.features.cells import CellDescriptor
+from xmr_core.methods import methods
+from xmr_core.methods.checkpoint import save_method
 from xmr_core.models.model_folder import read_model, write_model
+from xmr_core.retrieval.index import index_folder, open_index
 from xmr_core.retrieval.library import example_library, example_model
 from xmr_core.retrieval.ranking import search
 from xmr_core.training.runs import train_or_load
@@ -113,8 +121,6 @@ def test_a_checkpoint_of_the_authors_reads_regions(tmp_path):
             model.encode_images(wrong)
     with pytest.raises(BadInput, match="say whose"):
         xmr.load(tmp_path / "model_best.pth.tar")
-    with pytest.raises(BadInput, match="not trained"):
-        model.save_pretrained(tmp_path / "model")
 
 
 @pytest.fixture
@@ -163,6 +169,8 @@ def test_regions_of_any_kind_are_read():
     wanted = torch.from_numpy(features)
     for given in (wanted, wanted.double().requires_grad_(), features.astype(">f4"), list(wanted), features.tolist()):
         assert torch.equal(regions(listed(given, False), inputs).local_feats, wanted)
+    ragged = regions([features[0], features[1][:2], wanted[2][:1]], inputs)
+    assert ragged.mask.sum(1).tolist() == [3, 2, 1] and torch.equal(ragged.local_feats[1, :2], wanted[1, :2])
     half = regions(listed(wanted.bfloat16(), False), inputs).local_feats
     assert torch.equal(half, wanted.bfloat16().float())
 
@@ -218,3 +226,108 @@ def test_input_that_says_nothing_is_told():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model.encode_texts(["a red zzz"])  # one word is known
+
+
+def _source(kind: str, folder):
+    """A model of this kind, with two images and two sentences that it reads."""
+    pixels, regions = np.random.default_rng(0).integers(0, 256, (2, 40, 50, 3), np.uint8), np.ones((2, 3, 5), "f4")
+    if kind in ("clip", "siglip"):
+        return xmr.load(tiny_models.save(kind, folder / kind)), pixels, ["a dog", "the grass runs"]
+    if kind.endswith(" of authors"):
+        kind = kind.removesuffix(" of authors")
+        content = {"scan": scan_file, "chan": chan_file, "vse-infty": lambda: bert_file("vse-infty")[0]}[kind]()
+        words = {"word2idx": WORDS, "idx2word": {str(n): word for word, n in WORDS.items()}, "idx": len(WORDS)}
+        (folder / "words.json").write_text(json.dumps(words))
+        torch.save(outer(content), folder / "best.pth.tar")
+        model = xmr.load(folder / "best.pth.tar", method=kind, vocabulary=folder / "words.json")
+        return model, regions + np.arange(2.0, dtype="f4")[:, None, None], ["a dog", "runs"]
+    if kind == "fit":
+        x = np.random.default_rng(0).normal(size=(20, 3, 5)).astype("f4")
+        return (
+            xmr.fit("vse++", images=x, captions=["a dog", "cats"] * 10, d=8, epochs=1, batch_images=8),
+            x[:2],
+            ["dog"],
+        )
+    if kind == "export":
+        example = example_model("scan")
+        about = {"dataset": "scenes", "features": "cells"}
+        words, of = example.raw.vocabulary, example.about
+        save_method(
+            folder / "e.safetensors", example.method, example.raw.inputs, words, of["form"], of["options"], about
+        )
+        return xmr.load(folder / "e.safetensors"), pixels, ["a red circle", "a ring"]
+    return example_model(kind), pixels, ["a red circle", "a ring"]
+
+
+OPENED = ("clip", "siglip", "scan of authors", "chan of authors", "vse-infty of authors", "export")
+
+
+@pytest.mark.parametrize("kind", [*OPENED, pytest.param("fit", marks=pytest.mark.slow), *methods()])
+def test_every_model_is_copied_pickled_and_saved_with_equal_scores_and_a_short_repr(kind, tmp_path, monkeypatch):
+    monkeypatch.setenv("XMR_HOME", str(tmp_path / "home"))
+    model, images, texts = _source(kind, tmp_path)
+    scores, buffer = model.similarity(images, texts), io.BytesIO()
+    torch.save(model, buffer)
+    first = model.save_pretrained(tmp_path / "saved")
+    again = xmr.load(first).save_pretrained(tmp_path / "again")
+    again = xmr.load(again).save_pretrained(again)  # over itself
+    shutil.rmtree(first)
+    copies = copy.deepcopy(model), pickle.loads(pickle.dumps(model)), xmr.load(again, device="cpu")
+    buffer.seek(0)
+    for other in (*copies, torch.load(buffer, weights_only=False)):
+        assert torch.equal(other.similarity(images, texts), scores) and other.label == model.label
+        assert len(repr(other)) < 1200 and model.label in repr(other)
+    assert not [path for path in again.rglob("*") if path.name.endswith("lock")]
+
+
+def test_what_is_printed_in_a_notebook_is_short():
+    library = example_library()
+    prepared = prepare(DataConfig(size="tiny"), progress=iter)
+    own = prepared.splits["test"].relevance
+    for thing in (library, library.images, library.raw, prepared, prepared.vocabulary, own, prepared.inputs):
+        assert len(repr(thing)) < 800 and repr(thing).count("\n") < 8
+    assert "2 × 3" in repr(xmr.Embedding(torch.zeros(2, 3))) and "64 entries" in repr(prepared.vocabulary)
+
+
+def test_a_dual_encoder_becomes_an_index(tmp_path):
+    (tmp_path / "images").mkdir()
+    for n in range(3):
+        Image.fromarray(np.full((40, 50, 3), 80 * n, np.uint8)).save(tmp_path / "images" / f"{n}.png")
+    model = xmr.load(tiny_models.save("clip", tmp_path / "clip"))
+    opened = open_index(index_folder(model, tmp_path / "images", tmp_path / "index"))
+    assert (
+        torch.equal(opened.model.encode_texts(["a dog"]).x, model.encode_texts(["a dog"]).x) and len(opened.images) == 3
+    )
+    assert not [path for path in (tmp_path / "index").rglob("*") if path.name.endswith("lock")]
+
+
+def test_batches_bars_and_names_of_files(model, tmp_path, capsys):
+    files = [tmp_path / f"{n}.png" for n in range(3)]
+    for n, file in enumerate(files):
+        Image.fromarray(np.full((64, 64, 3), 80 * n, np.uint8)).save(file)
+    whole = model.encode_images(files)
+    parts = model.encode_images(iter(files), batch_size=2, progress=True)
+    assert torch.allclose(parts.x, whole.x, atol=1e-6) and "encoding" in capsys.readouterr().err
+    texts = ["a red circle", "a ring", "a"]
+    assert torch.allclose(model.encode_texts(texts, batch_size=1).x, model.encode_texts(texts).x, atol=1e-6)
+    with pytest.raises(BadInput, match="batch_size"):
+        model.encode_texts(texts, batch_size=0)
+    table = model.rank("a ring", files)[0]
+    assert table["name"].tolist() == [str(files[n]) for n in table["item"]]
+    assert model.rank("a ring", str(files[0]))[0]["name"].tolist() == [str(files[0])]
+    for gallery in (whole, [Image.open(file) for file in files]):
+        assert "name" not in model.rank("a ring", gallery)[0]
+    assert "name" not in model.rank(files[0], texts, queries_are="images")[0]
+
+
+@pytest.mark.parametrize("source", ["https://huggingface.co/owner/it", "https:/huggingface.co/owner/it/tree/main"])
+def test_an_address_is_no_name(source):
+    with pytest.raises(BadInput, match="'owner/it'"):
+        xmr.load(source)
+
+
+def test_explanations_name_words_where_elements_are_words(model):
+    image = np.zeros((64, 64, 3), np.uint8)
+    words = example_model("scan").explain(image, "a red circle")["word"].tolist()
+    assert words == ["<start>", "a", "red", "circle", "<end>"]
+    assert set(model.explain(image, "a red circle")["word"]) == {""}

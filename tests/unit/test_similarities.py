@@ -2,6 +2,7 @@
 
 import copy
 import math
+import warnings
 from functools import partial
 
 import numpy as np
@@ -15,6 +16,7 @@ from torch.testing import assert_close
 
 from xmr_core.base.errors import BadInput
 from xmr_core.base.types import Embedding, EmbeddingSet
+from xmr_core.losses import mmd
 from xmr_core.similarities import (
     Chamfer,
     Chan,
@@ -23,11 +25,14 @@ from xmr_core.similarities import (
     JointSgraf,
     MatchProbability,
     MaxPairwise,
+    Nested,
     Order,
     Scan,
     Sgraf,
     SmoothChamfer,
     SumMax,
+    Truncated,
+    as_similarity,
     chamfer,
     chan,
     cosine,
@@ -303,3 +308,64 @@ def test_a_set_without_a_real_element_is_refused(name):
     captions.mask[2] = False
     with pytest.raises(BadInput, match="set 2 has no valid element"):
         EVERY[name](images, captions)
+
+
+def _warned(call, *items) -> int:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        call(*items)
+    return sum("unit length" in str(w.message) for w in caught)
+
+
+NORMALISES = ("cosine", "smooth_chamfer", "chamfer", "mil", "sum-max t2i", "chan vha")
+ANY_LENGTH = ("order", "euclidean smooth-Chamfer")
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("form", ["function", "class", "score", "truncated", "nested"])
+def test_plain_tensors_of_other_lengths_are_told_once(name, form):
+    if form in ("truncated", "nested") and name in SINGLE:
+        return
+    similarity = ALL_SIMILARITIES[name]
+    call = {"function": FUNCTIONS[name], "class": similarity, "score": similarity.score}.get(form)
+    if call is None:
+        call = Truncated(similarity, 2, 2) if form == "truncated" else Nested(similarity, (1, 3)).scorings
+    k = (1,) if name in SINGLE else (3,)
+    raw = torch.randn(4, *k, 64) * 9, torch.randn(5, *k, 64)
+    unit = [F.normalize(x, dim=-1) for x in raw]
+    assert _warned(call, *raw) == _warned(call, unit[0], raw[1]) == (name not in ANY_LENGTH)
+    own = [Embedding(x[:, 0]) if name in SINGLE else EmbeddingSet(x, torch.ones(x.shape[:2]).bool()) for x in raw]
+    for fine in (unit, [x.bfloat16() for x in unit], [x.half() for x in unit], [x.numpy() for x in unit], own):
+        assert not _warned(call, *fine)
+    if form == "function" and name in NORMALISES:
+        assert not _warned(partial(call, normalise=True), *raw)
+        assert_close(call(*raw, normalise=True), call(*unit))
+        assert_close(call(*own, normalise=True), call(*unit))
+        assert_close(as_similarity(partial(call, normalise=True))(*raw), call(*unit))
+
+
+def test_zeros_and_padding_are_of_no_length_and_other_functions_take_any():
+    x = F.normalize(torch.randn(3, 2, 64), dim=-1)
+    x[0, 1], x[1, 1] = 0.0, 1e3
+    mask = torch.tensor([[1, 1], [1, 0], [1, 1]])
+    assert not _warned(partial(smooth_chamfer, image_mask=mask, caption_mask=mask), x, x)
+    assert _warned(smooth_chamfer, x, x) and not _warned(mmd, x, x)
+
+
+@pytest.mark.parametrize("name", [*SETS, *CROSS])
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.uint8, torch.int8])
+def test_masks_of_0_and_1_and_lists_of_tensors_are_sets(name, dtype):
+    x, y = ragged(4, 3, seed=1), ragged(5, 4, seed=2)
+    call, whole = ALL_SIMILARITIES[name], ALL_SIMILARITIES[name](x, y)
+    masks = {"image_mask": x.mask.to(dtype), "caption_mask": y.mask.tolist()}
+    assert torch.equal(call(x.x, y.x, **masks), whole)
+    assert torch.equal(call(EmbeddingSet(x.x, x.mask.to(dtype)), y), whole)
+    lists = [[own[m] for own, m in zip(s.x, s.mask, strict=True)] for s in (x, y)]
+    assert_close(call(*lists), whole)
+    assert_close(call([own.numpy() for own in lists[0]], tuple(lists[1])), whole)
+    for wrong in (2 * x.mask.to(torch.int64), x.mask.float()):
+        with pytest.raises(BadInput, match="mask"):
+            call(x.x, y.x, image_mask=wrong, caption_mask=y.mask)
+    for given_list, mask in ((lists[0], x.mask), ([lists[0][0], lists[0][1][:, :2]], None)):
+        with pytest.raises(BadInput, match="one width"):
+            call(given_list, y, image_mask=mask)

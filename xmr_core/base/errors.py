@@ -29,8 +29,12 @@ class TrainingFailed(XmrError, RuntimeError):
     """Training diverged or collapsed; the text says at which step and what to change."""
 
 
-def unknown(kind: str, value: object, choices) -> BadInput:
-    """The error for a name that is not in a list: it repeats the name, suggests the nearest and lists the others.
+_LISTED = 24  # of more names than this only the nearest are said
+
+
+def unknown(kind: str, value: object, choices, where: str = "") -> BadInput:
+    """The error for a name that is not in a list: it repeats the name, suggests the nearest and lists the others, or,
+    of many, the nearest few. where: all of them, in words.
 
     >>> print(unknown("method", "scna", ["scan", "dive"]))
     unknown method 'scna'. Did you mean 'scan'? Known: dive, scan.
@@ -42,7 +46,11 @@ def unknown(kind: str, value: object, choices) -> BadInput:
     names = sorted(str(choice) or "''" for choice in choices)
     near = difflib.get_close_matches(str(value), names, n=1, cutoff=0.5)
     hint = f" Did you mean {near[0]!r}?" if near else ""
-    return BadInput(f"unknown {kind} {value!r}.{hint} Known: {', '.join(names)}.")
+    listing = f"Known: {', '.join(names)}."
+    if len(names) > _LISTED:
+        close = ", ".join(difflib.get_close_matches(str(value), names, n=5, cutoff=0.0))
+        listing = f"{len(names)} are known, the nearest {close}{f'; all are {where}' if where else ''}."
+    return BadInput(f"unknown {kind} {value!r}.{hint} {listing}")
 
 
 # Packages that only some tasks need, in the extras of pyproject.toml: a missing one is named before it is imported.
@@ -97,10 +105,10 @@ def require_flag(name: str, value: object) -> None:
         raise BadInput(f"{name} must be True or False, got {value!r}.")
 
 
-def require_choice(name: str, value: object, choices: Iterable[str]) -> None:
+def require_choice(name: str, value: object, choices: Iterable[str], where: str = "") -> None:
     """Raise BadInput, with the nearest known word, unless value is one of the known ones."""
     if value not in (choices := tuple(choices)):
-        raise unknown(name, value, choices)
+        raise unknown(name, value, choices, where)
 
 
 def require_fields(

@@ -7,13 +7,19 @@ gradient, whatever it holds. A row of padding alone is refused before, by `requi
 its shapes that reads no numbers.
 """
 
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+
 import numpy as np
 import torch
+import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
-from xmr_core.base.errors import BadInput
-from xmr_core.base.types import Embedding, EmbeddingSet, Features, GaussianEmbedding, Representation, Rows
+from xmr_core.base.errors import BadInput, require_flag
+from xmr_core.base.types import Embedding, EmbeddingSet, Features, GaussianEmbedding, Representation, Rows, as_bool
 
 
 def masked_mean(x: Float[Tensor, "..."], mask: Bool[Tensor, "..."], dim: int = -1, keepdim: bool = False) -> Tensor:
@@ -82,7 +88,8 @@ def require_elements(x: Float[Tensor, "n l e"], mask: Bool[Tensor, "n l"], width
             raise BadInput(f"element {element} of {what} {item} is NaN or infinite.")
 
 
-Comparable = Representation | Tensor | np.ndarray  # what similarities take
+# what similarities take; a list holds one tensor "k d" for each item
+Comparable = Representation | Tensor | np.ndarray | Sequence[Tensor] | Sequence[np.ndarray]
 
 
 def as_floats(x: Tensor | np.ndarray, what: str, *ranks: int) -> Tensor:
@@ -99,6 +106,21 @@ def as_floats(x: Tensor | np.ndarray, what: str, *ranks: int) -> Tensor:
     return x
 
 
+def padded(items: object, mask: object, what: str) -> tuple[object, object]:
+    """A list of one tensor "l e" for each item, of any lengths, as one tensor "n l e" with its mask; all else as it is.
+
+    Raises: BadInput for a list beside a mask, or of tensors that do not fit together.
+    """
+    if not isinstance(items, list | tuple) or not items:
+        return items, mask
+    parts = [as_floats(part, f"{what} {n}", 1, 2) for n, part in enumerate(items)]
+    if mask is not None or len({(part.ndim, part.shape[-1], part.dtype) for part in parts}) > 1:
+        raise BadInput(f"a list of {what} needs tensors of one width and type and no mask: their lengths say the same.")
+    lengths = torch.tensor([len(part) if part.ndim == 2 else 1 for part in parts], device=parts[0].device)
+    x = pad_sequence([torch.atleast_2d(part) for part in parts], batch_first=True)
+    return x, torch.arange(x.shape[1], device=x.device) < lengths[:, None]
+
+
 def single(x: Tensor) -> Tensor:
     """x in float32 where it is in half precision, which cannot tell near scores apart; else as it is.
 
@@ -110,11 +132,12 @@ def single(x: Tensor) -> Tensor:
 
 def as_set(items: Comparable, mask: Tensor | np.ndarray | None = None, what: str = "image") -> EmbeddingSet:
     """Sets of vectors: an EmbeddingSet as it is; an Embedding, or a tensor "n d", as sets of one; a tensor "n k d" with
-    its mask "n k".
+    its mask "n k", of Booleans or of 0 and 1; a list of tensors "k d" of any lengths.
 
-    Raises: BadInput for another rank or kind of number, a mask that is not Boolean "n k" or that is given beside an own
-        one, a set without a real element, and NaN or infinity in a plain tensor.
+    Raises: BadInput for another rank or kind of number, another mask or one that is given beside an own one, a set
+        without a real element, and NaN or infinity in a plain tensor.
     """
+    items, mask = padded(items, mask, f"{what}s")
     if isinstance(items, Embedding):
         items = items.x[:, None]
     elif not isinstance(items, Rows):
@@ -133,12 +156,42 @@ def as_set(items: Comparable, mask: Tensor | np.ndarray | None = None, what: str
 
 
 def as_sets(
-    images: Comparable, captions: Comparable, image_mask=None, caption_mask=None
+    images: Comparable, captions: Comparable, image_mask=None, caption_mask=None, normalise: object = False
 ) -> tuple[EmbeddingSet, EmbeddingSet]:
-    """`as_set` of both modalities. Raises: BadInput as there, and as require_same_width."""
-    images, captions = as_set(images, image_mask, "image"), as_set(captions, caption_mask, "caption")
-    require_same_width(images.x, captions.x)
-    return images, captions
+    """`as_set` of both modalities. normalise: see `of_unit_length`. Raises: BadInput as there, and as
+    require_same_width."""
+    sets = as_set(images, image_mask, "image"), as_set(captions, caption_mask, "caption")
+    require_same_width(*(s.x for s in sets))
+    return of_unit_length((images, captions), sets, normalise)
+
+
+ANY_LENGTH = object()  # in the place of `normalise`
+_ROUNDING = 0.02  # of norms: a vector of many numbers in bfloat16 has less
+
+
+def of_unit_length(originals: Sequence, vectors: Sequence[Rows], normalise: object) -> tuple:
+    """Embeddings or sets of vectors for a similarity of unit vectors; zeros, as padding has them, may be among them.
+
+    originals: what they were made of. normalise: True divides all by their norms; False warns where plain tensors have
+    other norms than 1, and reads nothing of what a method made; ANY_LENGTH is for other similarities.
+    """
+    if normalise is ANY_LENGTH:
+        return tuple(vectors)
+    require_flag("normalise", normalise)
+    if normalise:
+        return tuple(replace(v, x=F.normalize(v.x, dim=-1)) for v in vectors)
+    plain = [v for x, v in zip(originals, vectors, strict=True) if not isinstance(x, Rows)]
+    if any(_has_other_length(v.x.detach(), getattr(v, "mask", None)) for v in plain):
+        fault = "the vectors are not of unit length, so their products are no cosines"
+        remedy = "give torch.nn.functional.normalize(x, dim=-1), or normalise=True where the similarity takes it"
+        warnings.warn(f"{fault}; {remedy}.", stacklevel=4)
+    return tuple(vectors)
+
+
+def _has_other_length(x: Float[Tensor, "..."], mask: Tensor | None) -> bool:
+    norms = torch.linalg.vector_norm(x, dim=-1, dtype=torch.promote_types(x.dtype, torch.float32))
+    other = ((norms - 1).abs() > _ROUNDING) & (norms > 0)
+    return bool((other if mask is None else other & mask).any())
 
 
 def require_same_width(x: Tensor, y: Tensor) -> None:
@@ -150,12 +203,13 @@ def require_same_width(x: Tensor, y: Tensor) -> None:
 
 
 def as_vectors(items: Comparable, what: str = "image") -> Embedding:
-    """One vector per item: an Embedding as it is, sets of one vector, or a tensor "n d".
+    """One vector per item: an Embedding as it is, sets of one vector, a tensor "n d", or a list of tensors "d".
 
     Raises: BadInput for sets of several vectors, another rank or kind of number, and NaN or infinity in a plain tensor.
     """
     if isinstance(items, Embedding):
         return items
+    items, _ = padded(items, None, f"{what}s")
     if not isinstance(items, Rows):
         items = as_floats(items, f"the vectors of the {what}s", 2, 3)
         require_finite(items.flatten(1), what)
@@ -166,6 +220,13 @@ def as_vectors(items: Comparable, what: str = "image") -> Embedding:
         kind = f"sets of {items.x.shape[1]}" if isinstance(items, EmbeddingSet) else type(items).__name__
         raise BadInput(f"single vectors are needed for the {what}s, got {kind}. Take another similarity.")
     return Embedding(items.x[:, 0])
+
+
+def as_both_vectors(images: Comparable, captions: Comparable, normalise: object = False) -> tuple[Rows, Rows]:
+    """`as_vectors` of both modalities, in float32 at least. normalise, Raises: as as_sets."""
+    vectors = [Embedding(single(as_vectors(r, what).x)) for r, what in ((images, "image"), (captions, "caption"))]
+    require_same_width(*(v.x for v in vectors))
+    return of_unit_length((images, captions), vectors, normalise)
 
 
 def as_gaussians(items: object, what: str = "image") -> GaussianEmbedding:
@@ -184,13 +245,13 @@ def samples_of(items: GaussianEmbedding, what: str = "image") -> Tensor:
 
 
 def as_features(
-    inputs: "Features | Tensor | np.ndarray",
+    inputs: "Features | Tensor | np.ndarray | Sequence",
     mask: Tensor | np.ndarray | None = None,
     global_feat: Tensor | np.ndarray | None = None,
     width: int | None = None,
 ) -> Features:
-    """What heads read: Features as they are, or a tensor "n l e" with its mask "n l" (all real if None) and global
-    features "n d".
+    """What heads read: Features as they are, or a tensor "n l e" with its mask "n l" (all real if None), or a
+    list of tensors "l e", and global features "n d".
 
     width: that the local features must have; None leaves it, and their numbers, unchecked.
     Raises: BadInput for another type, rank or kind of number, for a mask or global features beside Features, and as
@@ -201,6 +262,7 @@ def as_features(
             raise BadInput("Features, which bring their own mask and global features, or plain tensors are needed.")
         features = inputs
     else:
+        inputs, mask = padded(inputs, mask, "local features")
         x = as_floats(inputs, "the local features", 3)
         g = None if global_feat is None else as_floats(global_feat, "the global features", 2)
         features = Features(x, _as_mask(mask, x), g)
@@ -225,5 +287,6 @@ def _as_mask(mask: Tensor | np.ndarray | None, x: Tensor) -> Tensor:
         mask = torch.as_tensor(mask, device=x.device)
     except (TypeError, ValueError, RuntimeError, OverflowError):
         raise BadInput(f"the mask must be Boolean, {tuple(x.shape[:2])}, got {mask!r:.60}.") from None
+    mask = as_bool(mask)
     require_mask(mask, x)
     return mask

@@ -7,8 +7,10 @@ Axis letters are the same everywhere: n items, i images, t captions, l local ele
 elements, d width. In a mask, True is a real element and False is padding.
 """
 
+import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from types import FunctionType, NoneType
 
 import numpy as np
 import pandas as pd
@@ -20,9 +22,63 @@ from torch import Tensor
 from xmr_core.base.errors import BadInput, checked_index
 
 
-class Rows:
-    """Items by row: the item axis of every tensor field comes first, and None stays None. `==` tells whether two are
-    one object; compare their tensors instead."""
+class _Words(reprlib.Repr):
+    """Values of fields in a few words each: tensors, arrays and tables by their shapes."""
+
+    def repr_tuple(self, x, level):
+        return super().repr_tuple(x, level) if len(x) <= self.maxtuple else f"<{len(x):,} entries>"
+
+    def repr_instance(self, x, level):
+        kind = type(x).__name__
+        if isinstance(x, torch.nn.Module):
+            return f"<{kind} of {sum(p.numel() for p in x.parameters()):,} parameters>"
+        if getattr(x, "ndim", 0):
+            return f"<{kind} {' × '.join(map(str, x.shape))}>"
+        if isinstance(x, Brief):
+            return f"<{kind} of {len(x):,}>" if hasattr(x, "__len__") else f"<{kind}>"
+        return super().repr_instance(x, level)
+
+
+class Brief:
+    """A dataclass whose `repr` is a few lines, whatever it holds: sizes instead of contents, without functions and
+    None."""
+
+    def __init_subclass__(cls, **arguments):
+        super().__init_subclass__(**arguments)
+        cls.__repr__ = cls.__repr__  # as if of its own, so that @dataclass makes none
+
+    def __repr__(self) -> str:
+        values = {f.name: getattr(self, f.name) for f in fields(self) if f.repr}
+        said = (f"{n}={_WORDS.repr(v)}" for n, v in values.items() if not isinstance(v, FunctionType | NoneType))
+        return f"{type(self).__name__}({', '.join(said)})"
+
+
+_WORDS = _Words()
+_WORDS.maxstring, _WORDS.maxother, _WORDS.maxdict, _WORDS.maxlevel = 80, 80, 20, 3
+
+
+def as_bool(mask: Tensor) -> Tensor:
+    """A mask of Booleans as it is; one of the integers 0 and 1, as tokenizers give them, as Booleans.
+
+    Raises: BadInput for other integers.
+
+    >>> as_bool(torch.tensor([1, 0]))
+    tensor([ True, False])
+    """
+    if mask.is_floating_point() or mask.is_complex() or mask.dtype == torch.bool:
+        return mask
+    if ((mask != 0) & (mask != 1)).any():
+        raise BadInput(f"a mask of integers may hold only 0 and 1, got {int(mask.min())} to {int(mask.max())}.")
+    return mask == 1
+
+
+class Rows(Brief):
+    """Items by row: the item axis of every tensor field comes first, and None stays None. A mask may be given as
+    integers 0 and 1. `==` tells whether two are one object; compare their tensors instead."""
+
+    def __post_init__(self):
+        if isinstance(mask := getattr(self, "mask", None), Tensor) and mask.dtype != torch.bool:
+            object.__setattr__(self, "mask", as_bool(mask))
 
     def _map(self, f):
         changed = {q.name: f(v) for q in fields(self) if isinstance(v := getattr(self, q.name), Tensor)}
@@ -116,7 +172,7 @@ Representation = Embedding | EmbeddingSet | GaussianEmbedding
 
 
 @dataclass(frozen=True)
-class Batch:
+class Batch(Brief):
     """What one training step reads. match[i, t] is True where caption t is annotated as describing image i; of mixed
     images it is the degree in [0, 1] to which it does.
 
@@ -136,7 +192,7 @@ class Batch:
 
 
 @dataclass(frozen=True)
-class RelevantRanks:
+class RelevantRanks(Brief):
     """The second narrow waist: for each query, the 1-based rank of every item relevant to it, ascending.
 
     ranks[indptr[q]:indptr[q + 1]] belong to query q. Ties never help: an irrelevant item of equal score goes first.
@@ -156,7 +212,7 @@ class RelevantRanks:
 
 
 @dataclass(frozen=True)
-class Corpus:
+class Corpus(Brief):
     """Images, captions, and which of them are relevant to which, whatever they were read from.
 
     images: index image_id; columns split, plus what the source needs (path, …).
@@ -232,7 +288,7 @@ def joined(parts: list[Representation]) -> Representation:
 
 
 @dataclass(frozen=True)
-class Relevance:
+class Relevance(Brief):
     """The relevant gallery items of each query, as compressed rows.
 
     indices[indptr[q]:indptr[q + 1]] are the gallery positions relevant to query q, ascending, without repeats.

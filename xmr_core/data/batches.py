@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from xmr_core.base.errors import BadInput, require_fields
-from xmr_core.base.types import Batch, Features, Pixels, Relevance, Tokens
+from xmr_core.base.types import Batch, Brief, Features, Pixels, Relevance, Tokens
 from xmr_core.data.inputs import CaptionStates, ImageReader
 
 # The papers' augmentations of training inputs, as functions of the inputs and a random generator.
@@ -21,7 +21,7 @@ WORD_RULES = ("unknown", "vse", "pcme")
 
 
 @dataclass(frozen=True)
-class Augmentation:
+class Augmentation(Brief):
     """What is left out of training inputs, or changed in them. All probabilities lie in [0, 1).
 
     cell_drop, cell_rule: 'each' leaves each cell or region out with this probability. 'grid' draws r ~ U(0, 1) for
@@ -131,7 +131,7 @@ Plan = list[tuple[np.ndarray, np.ndarray]]  # (image positions, caption position
 
 
 @dataclass(frozen=True)
-class Split:
+class Split(Brief):
     """One split of a corpus, ready to be read.
 
     image_rows, caption_rows: row numbers in the tables of the corpus. read_images: image rows → inputs.
@@ -186,7 +186,7 @@ class Split:
 
 
 @dataclass(eq=False)
-class Batches:
+class Batches(Brief):
     """The training batches of a split. They depend on seed, epoch and step only, so an interrupted run can continue.
 
     unit: what an epoch goes through.

@@ -109,7 +109,7 @@ def corpus_of(config: DataConfig) -> Corpus:
 
 def from_arrays(
     features,
-    captions: Sequence[str],
+    captions: Sequence[str] | Sequence[Sequence[str]],
     image_of: Sequence[int] | None = None,
     splits: Sequence[str] | Mapping[str, float] | str | None = None,
     name: str = "arrays",
@@ -118,8 +118,8 @@ def from_arrays(
     """A Corpus of your own features and captions, on which every method can be trained.
 
     features: of images, numpy or torch, "n l e" (l local elements per image) or "n e" (one vector per image, read as
-        one local element). captions: texts. image_of: for each caption the row of its image; None: caption j describes
-        image j.
+        one local element). captions: texts, or a list of texts for each image. image_of: for each caption the row of
+        its image; None: caption j describes image j.
     splits: 'train', 'val' or 'test' for each image, or one word for all, which can be evaluated and not trained on; or
         the share of each split, by default 0.8, 0.1 and 0.1, which are drawn once and for all from the number of
         images. name: of the corpus, for tables and names of runs.
@@ -135,6 +135,10 @@ def from_arrays(
     {'train': 16, 'val': 2, 'test': 2}
     """
     require_name(name)
+    if isinstance(features, list | tuple) and len({np.shape(own) for own in features}) > 1:
+        raise BadInput(
+            "features need as many elements of every image: cut or pool them, or give a list to encode_images."
+        )
     array = as_array(features)
     array = array.astype(array.dtype.newbyteorder("="), copy=False)  # torch reads no other order of bytes
     if array.ndim not in (2, 3) or 0 in array.shape or array.dtype.kind != "f" or not np.isfinite(array).all():
@@ -142,8 +146,11 @@ def from_arrays(
         raise BadInput(f"features must be floats of shape (n, l, e) or (n, e), all of them finite; {got}.")
     array = array if array.ndim == 3 else array[:, None]
     n, texts = len(array), [None] if isinstance(captions, str) else list(captions)
+    if texts and image_of is None and all(isinstance(own, list | tuple | np.ndarray | pd.Series) for own in texts):
+        image_of = np.repeat(np.arange(len(texts)), [len(own) for own in texts])
+        texts = [text for own in texts for text in own]
     if not all(isinstance(text, str) for text in texts):
-        raise BadInput("captions must be a list of sentences.")
+        raise BadInput("captions must be a list of sentences, or a list of sentences for each image, without image_of.")
     owners = np.arange(len(texts)) if image_of is None else np.asarray(image_of)
     if owners.shape != (len(texts),) or owners.dtype.kind not in "iu" or set(owners.tolist()) != set(range(n)):
         got = f"got {owners.dtype} of {owners.shape}"

@@ -17,7 +17,8 @@ from xmr_core.base import files, fingerprint
 from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.base.paths import require_trusted
 from xmr_core.base.row_file import JoinedRows, RowFile
-from xmr_core.base.types import Corpus, Features, Pixels, Tokens
+from xmr_core.base.tensors import padded
+from xmr_core.base.types import Brief, Corpus, Features, Pixels, Tokens
 from xmr_core.data.config import DataConfig
 from xmr_core.data.corpora import as_array, import_named
 from xmr_core.features import images as pictures
@@ -35,7 +36,7 @@ ImageReader = Callable[..., Features | Pixels]
 
 
 @dataclass(frozen=True)
-class CaptionStates:
+class CaptionStates(Brief):
     """Frozen word states of captions, one caption after the other.
 
     states: "words e" (array or memory map); caption c has the rows indptr[c] … indptr[c + 1]. rows: which captions
@@ -136,7 +137,7 @@ _REDUCED = 320  # default width of the principal components of a network's cells
 
 
 @dataclass(frozen=True)
-class Describer:
+class Describer(Brief):
     """Images, uint8 "n h w 3" of `resolution` → Features or Pixels.
 
     kind: 'pixels', 'cells', an EfficientNet-Lite, 'pretrained', or the address of an extractor of one's own.
@@ -343,7 +344,7 @@ _TOGETHER = 8192  # captions whose states are computed before the cache notes ho
 
 
 @dataclass(frozen=True)
-class CaptionReader:
+class CaptionReader(Brief):
     """Sentences → word numbers, word pieces, or states of a frozen text model.
 
     words: the vocabulary, or the word pieces of a text model. model: the text model whose states are read, None where
@@ -465,7 +466,7 @@ STATES, NEAREST = "text_model", "nearest_words.json"  # the folder of a frozen t
 
 
 @dataclass(frozen=True)
-class RawInputs:
+class RawInputs(Brief):
     """How a method reads what is no corpus of its own.
 
     inputs: sizes, for building a method. captions: reads sentences. describer: of images; None for a method on region
@@ -615,12 +616,15 @@ def one_image(image: ImageLike, raw: RawInputs) -> UInt8[np.ndarray, "h w 3"]:
 
 
 def regions(images, inputs: Inputs) -> Features:
-    """Features of regions, "n l e", or one vector for each image, "n e", where a model was trained on such.
+    """Features of regions, "n l e" or a list of "l e" of any l, or one vector for each image, "n e", where a model was
+    trained on such.
 
     Raises: BadInput for other shapes, another width, or numbers that are not finite.
     """
-    x = torch.from_numpy(np.stack([as_array(image).astype(np.float32) for image in images]))
-    x, width = x[:, None] if x.ndim == 2 and inputs.cells == 1 else x, inputs.image_width  # one vector of each image
-    if x.ndim != 3 or x.shape[2] != width or not x.isfinite().all():
-        raise BadInput(f"features of regions must be finite, n × regions × {width}, got {tuple(x.shape)}.")
-    return Features(x, torch.ones(x.shape[:2], dtype=torch.bool))
+    arrays, width = [torch.from_numpy(as_array(image).astype(np.float32)) for image in images], inputs.image_width
+    shapes, axes = {tuple(x.shape) for x in arrays}, (1, 2) if inputs.cells == 1 else (2,)  # one vector of each image
+    if any(len(s) not in axes or s[-1] != width or not s[0] for s in shapes) or not all(
+        x.isfinite().all() for x in arrays
+    ):
+        raise BadInput(f"features of regions must be finite, n × regions × {width}, got {len(arrays)} × {min(shapes)}.")
+    return Features(*padded(arrays, None, "images"))

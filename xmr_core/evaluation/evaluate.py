@@ -15,7 +15,7 @@ from torch import Tensor
 from xmr_core.base.errors import BadInput
 from xmr_core.base.machine import Environment, resolve_device
 from xmr_core.base.reachable import in_words
-from xmr_core.base.types import Corpus, Relevance, Representation
+from xmr_core.base.types import Brief, Corpus, Relevance, Representation
 from xmr_core.evaluation import metrics
 from xmr_core.evaluation.metrics import FULL, KS, Protocol
 from xmr_core.evaluation.ranks import MatrixScores, RankQuery, Scores, Scoring, checked_k, ranks
@@ -39,7 +39,7 @@ def score_table(scores: object) -> Float[np.ndarray, "q g"]:
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class Evaluation(Brief):
     """Ranks of all queries, and what was left out.
 
     per_query: one row per (relevance, direction, fold, query), with columns image, n_relevant, first_rank, r_precision,
@@ -472,7 +472,7 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Provenance:
+class Provenance(Brief):
     """Where the numbers came from.
 
     Attributes:
@@ -506,7 +506,7 @@ class Provenance:
 
 
 @dataclass(frozen=True)
-class Evaluated:
+class Evaluated(Brief):
     """A method, an ensemble or a model from elsewhere, evaluated on the test split of a corpus.
 
     id: names it in tables and files. metrics: tidy values; columns relevance, direction, metric, k, value, n_queries.

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from xmr_core.base.errors import BadInput, require_choice
 from xmr_core.base.machine import matrix_precision
-from xmr_core.base.types import EmbeddingSet, GaussianEmbedding, Relevance, RelevantRanks, Representation
+from xmr_core.base.types import Brief, EmbeddingSet, GaussianEmbedding, Relevance, RelevantRanks, Representation
 from xmr_core.similarities.base import Similarity, as_similarity
 
 MAX_ELEMENTS = 1 << 23  # of the largest intermediate, i·t·k·l: 32 MB in float32
@@ -373,7 +373,7 @@ _SPARE = 8  # candidates beyond k, among which the exact order may differ from t
 
 
 @dataclass
-class Ranked:
+class Ranked(Brief):
     """What `ranks` returns.
 
     ranks: one for each question. error: how far fast scores were taken to be from exact ones. settled: comparisons that
@@ -389,7 +389,7 @@ class Ranked:
 
 
 @dataclass(frozen=True)
-class RankQuery:
+class RankQuery(Brief):
     """What is ranked for what.
 
     relevance: queries × gallery; every query needs a relevant item. modality: that of the queries, 'images' or

@@ -20,7 +20,7 @@ from xmr_core.base import files, paths
 from xmr_core.base.errors import BadInput, CannotWrite, DamagedFile
 from xmr_core.base.fingerprint import content_hash, file_hash, is_own_code, own_code_version
 from xmr_core.base.machine import reused_buffers
-from xmr_core.base.types import Corpus
+from xmr_core.base.types import Brief, Corpus
 from xmr_core.features.images import read_squares
 
 _EVERY = 64 << 20  # bytes of numbers after which the progress is noted
@@ -281,7 +281,7 @@ def _parts(rows: np.ndarray) -> list[np.ndarray]:
 
 
 @dataclass(frozen=True)
-class Reduction:
+class Reduction(Brief):
     """Features "n l e" → (local "n l width", global "n e"), in half precision.
 
     local: z = (x − μ) P / s by the numbers of `principal_components`. vectors: g = (mean over cells of

@@ -26,7 +26,7 @@ from xmr_core.base import files as storage
 from xmr_core.base import fingerprint, paths
 from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.base.machine import alone
-from xmr_core.base.types import Tokens
+from xmr_core.base.types import Brief, Tokens
 from xmr_core.features.images import Fit, Frozen, by_few, channels_first
 from xmr_core.features.words import Reading
 
@@ -55,6 +55,9 @@ def find_pretrained(source: Path | str | ModelFolder) -> ModelFolder:
     if isinstance(source, ModelFolder):
         return source
     name, folder = str(source), Path(source).expanduser()
+    if re.match(r"\w+:/", name):
+        owned = re.search(r"://?[^/]+/+([\w.-]+/[\w.-]+)", name)
+        raise BadInput(f"{name} is an address: name a model on the hub as {owned[1] if owned else 'owner/name'!r}.")
     if name == MINILM and not folder.exists():
         folder = packaged_minilm()
     if folder.is_dir():
@@ -451,7 +454,7 @@ _FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "sentence
 
 
 @dataclass(frozen=True)
-class WordPieces:
+class WordPieces(Brief):
     """A pretrained tokenizer and the length of a caption. It is saved as one JSON text, so a saved method needs no
     folder.
 

@@ -22,7 +22,7 @@ from xmr_core.base.errors import BadInput, DamagedFile, XmrError, require, requi
 from xmr_core.base.files import existing_file
 from xmr_core.base.fingerprint import content_hash
 from xmr_core.base.paths import read_regular
-from xmr_core.base.types import Tokens
+from xmr_core.base.types import Brief, Tokens
 
 # Scripts that are written without blanks between words. Each of their letters, with its marks, is a word.
 _UNSPACED = "Han Hiragana Katakana Bopomofo Yi Thai Lao Khmer Myanmar Javanese Balinese Tai_Le New_Tai_Lue Tai_Tham"
@@ -123,7 +123,7 @@ PAD, START, END, UNKNOWN = "<pad>", "<start>", "<end>", "<unk>"
 
 
 @dataclass(frozen=True)
-class Vocabulary:
+class Vocabulary(Brief):
     """words[n] is the word with number n; the first four are <pad>, <start>, <end> and <unk>, as in the authors' files.
 
     tokeniser: name of the rule that makes words of a caption. It belongs to the words, because another rule would look

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from xmr_core.base.errors import require_choice, require_flag, require_number
-from xmr_core.base.tensors import Comparable, as_floats, as_sets, single
+from xmr_core.base.tensors import ANY_LENGTH, Comparable, as_floats, as_sets, single
 
 
 def of_sets(regulariser: Callable) -> Callable:
@@ -94,7 +94,7 @@ def mmd(
     tensor(0.)
     """
     require_number("gamma", gamma, above=0)
-    images, captions = as_sets(images, captions, image_mask, caption_mask)
+    images, captions = as_sets(images, captions, image_mask, caption_mask, normalise=ANY_LENGTH)
     v, t = single(images.x[images.mask]), single(captions.x[captions.mask])
     return _kernel_mean(v, v, gamma) - 2 * _kernel_mean(v, t, gamma) + _kernel_mean(t, t, gamma)
 

@@ -13,6 +13,7 @@ from xmr_core.base.tensors import as_floats, single
 
 MINING = ("hardest", "all", "semi-hard")
 REDUCTIONS = ("sum", "mean", "batch_mean")
+_DEGREES = "Degrees of matching are floats and must lie in [0, 1]."
 
 
 def check_scores(
@@ -35,7 +36,7 @@ def check_scores(
         raise BadInput("the score of an image and a caption is NaN.")
     if match.dtype != torch.bool:
         if soft or not match.is_floating_point() or not bool(((match >= 0) & (match <= 1)).all()):
-            soft = soft or "Degrees of matching are floats and must lie in [0, 1]."
+            soft = f"{soft} InfoNCE, PairwiseSigmoid and soft_contrastive take degrees." if soft else _DEGREES
             raise BadInput(f"match must be Boolean, True where a caption describes an image; got {match.dtype}. {soft}")
         match = match.to(scores.dtype)
     return scores, match

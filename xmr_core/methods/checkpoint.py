@@ -21,6 +21,7 @@ from xmr_core.base.files import require_plain, require_same_kind, write_tensors
 from xmr_core.base.fingerprint import bytes_hash, content_hash
 from xmr_core.base.machine import only_shapes
 from xmr_core.base.paths import printable, require_trusted
+from xmr_core.base.types import Brief
 from xmr_core.encoders.image import ResidualRegions
 from xmr_core.encoders.text import BertEncoder, bert_of
 from xmr_core.features.pretrained import WordPieces
@@ -72,8 +73,8 @@ def load_method(path: str | Path) -> tuple[Method, Vocabulary | WordPieces, dict
     return load_with_inputs(path)[:3]
 
 
-def load_with_inputs(path: str | Path) -> tuple[Method, Vocabulary | WordPieces, dict, Inputs]:
-    """load_method, and the sizes from which the method was built. Raises: as load_method."""
+def load_with_inputs(path: str | Path) -> tuple[Method, Vocabulary | WordPieces, dict, Inputs, dict]:
+    """load_method, and the sizes, and the method, form and options, from which it was built. Raises: as load_method."""
     path = files.existing_file(path, "checkpoint")
     try:
         with safe_open(path, "pt") as f:
@@ -89,20 +90,26 @@ def load_with_inputs(path: str | Path) -> tuple[Method, Vocabulary | WordPieces,
         kind = Vocabulary if "word2idx" in description["words"] else WordPieces
         words = kind.from_json(json.dumps(description["words"]))
         inputs = Inputs(**description["inputs"])
-        arguments = (description["method"], inputs, description["form"])
+        about, built = description["about"], {name: description[name] for name in ("method", "form", "options")}
+
+        def make() -> Method:
+            if "checkpoint" in about:  # of authors, whose tensors say what options do not
+                return _made(built["method"], tensors, built["options"])[0]
+            return build(built["method"], inputs, built["form"], **built["options"])
+
         with only_shapes():  # costs no memory, whatever sizes the file asks for
-            expected = build(*arguments, **description["options"]).state_dict()
+            expected = make().state_dict()
         if {n: t.shape for n, t in tensors.items()} != {n: t.shape for n, t in expected.items()}:
-            raise DamagedFile("its tensors do not fit its options")
+            other = ", or those of another version of transformers" * bool(inputs.image_network or inputs.text_network)
+            raise DamagedFile(f"its tensors do not fit its options{other}")
         require_same_kind(tensors, expected, path.name)
-        method = build(*arguments, **description["options"])
+        method = make()
         method.load_state_dict(tensors)
-        about = description["about"]
     except BadInput:
         raise
     except Exception as e:  # what a hostile description can raise is not limited
         raise DamagedFile(f"{path.name} cannot be read as a method ({first_line(e)}). Save it again.") from None
-    return method.eval(), words, about, inputs
+    return method.eval(), words, about, inputs, built
 
 
 def _digest(description: dict, tensors: dict) -> str:
@@ -207,7 +214,7 @@ PARTS = ("img_enc.", "txt_enc.", "sim_enc.")  # of files that hold a list, in it
 
 
 @dataclass(frozen=True)
-class Official:
+class Official(Brief):
     """The contents of an authors' file. tensors: by the authors' names, 'img_enc.…', 'txt_enc.…', 'sim_enc.…',
     'criterion.…'. options: the training options in the file. word2idx: its vocabulary, if there is one (PCME)."""
 
@@ -319,14 +326,14 @@ def official_with_inputs(path: str | Path, method: str, **options) -> tuple[Meth
     if {_WEIGHT + "_g", _WEIGHT + "_v"} <= ours.keys():  # SCAN's weight-normalised layer computes W = g V / ‖V‖
         g, v = ours.pop(_WEIGHT + "_g"), ours.pop(_WEIGHT + "_v")
         ours[_WEIGHT] = g * v / v.norm()
-    bert = {k.removeprefix(_OUR_BERT): v for k, v in ours.items() if k.startswith(_OUR_BERT)}
+    bert = any(k.startswith(_OUR_BERT) for k in ours)
     needed = [_WEIGHT, *(_BERT_SIZES if bert else ["caption_encoder.embed.weight"])]
     absent = [k for k in needed if k not in ours]
     axes = {k: 1 if k.endswith((".bias", "norm_local.weight")) else 2 for k in (*needed, *_MATRICES)}
     flat = [f"{k}: {tuple(ours[k].shape)}" for k, n in axes.items() if k in ours and ours[k].ndim != n]
     _complain(name, method, absent, surplus if absent else [], flat)
     with only_shapes():  # costs no memory, whatever sizes the file asks for
-        expected = _made(method, ours, bert, options)[0].state_dict()
+        expected = _made(method, ours, options)[0].state_dict()
         ours = {
             k: v.view(()) if k in expected and not expected[k].ndim and v.numel() == 1 else v for k, v in ours.items()
         }
@@ -336,13 +343,14 @@ def official_with_inputs(path: str | Path, method: str, **options) -> tuple[Meth
     shapes = [f"{k}: {tuple(ours[k].shape)} for {tuple(expected[k].shape)}" for k in different]
     _complain(name, method, missing, surplus, shapes)
     require_same_kind(ours, expected, name)
-    made, inputs = _made(method, ours, bert, options)
+    made, inputs = _made(method, ours, options)
     made.load_state_dict(ours, strict=False)  # but for the batches that a BatchNorm has seen, which some files lack
     return made.eval(), inputs
 
 
-def _made(method: str, ours: dict[str, Tensor], bert: dict, options: dict) -> tuple[Method, Inputs]:
+def _made(method: str, ours: dict[str, Tensor], options: dict) -> tuple[Method, Inputs]:
     """The untrained method in the sizes of a file."""
+    bert = {k.removeprefix(_OUR_BERT): v for k, v in ours.items() if k.startswith(_OUR_BERT)}
     embed = ours.get("caption_encoder.embed.weight", torch.empty(1, 1))  # of a GRU; BERT has its own
     cells = len(ours.get("image_head.norm_local.weight", torch.empty(36)))
     d, width = ours[_WEIGHT].shape

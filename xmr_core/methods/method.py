@@ -8,12 +8,12 @@ import torch
 from torch import Tensor, nn
 
 from xmr_core.base.errors import BadInput
-from xmr_core.base.types import Batch, Features, Pixels, Representation, Rows, Tokens
+from xmr_core.base.types import Batch, Brief, Features, Pixels, Representation, Rows, Tokens
 from xmr_core.similarities.base import Similarity, as_similarity
 
 
 @dataclass(frozen=True)
-class Inputs:
+class Inputs(Brief):
     """What the corpus and its features give a method: the sizes of its inputs.
 
     >>> Inputs(image_width=8, cells=4, vocabulary=20).word_dim

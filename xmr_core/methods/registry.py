@@ -18,6 +18,7 @@ from typing import get_args, get_type_hints
 
 from xmr_core.base.errors import LARGEST, BadInput, require_choice, unknown
 from xmr_core.base.machine import alone, in_single_precision
+from xmr_core.base.types import Brief
 from xmr_core.methods.method import Inputs, Method
 
 FORMS = ("matched", "published")
@@ -110,7 +111,7 @@ Builder = Callable[[Inputs, Options], Method]
 
 
 @dataclass(frozen=True)
-class MethodSpec:
+class MethodSpec(Brief):
     """One method of the field, whole: how it is built, and what its paper set.
 
     Everything that lists methods derives from it: the README's table, labels, presets, choices of the command line,

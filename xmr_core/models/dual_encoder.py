@@ -13,8 +13,11 @@ from xmr_core.base.errors import BadInput
 from xmr_core.base.fingerprint import content_hash
 from xmr_core.base.tensors import require_finite
 from xmr_core.base.types import Embedding, Pixels, Tokens
+from xmr_core.data.inputs import CaptionReader, Describer, RawInputs
 from xmr_core.features.pretrained import load_pretrained, read_preprocessing, read_settings, word_pieces
 from xmr_core.features.words import Reading
+from xmr_core.methods.common import Inputs
+from xmr_core.models.model import Model
 from xmr_core.similarities.vectors import Cosine
 
 # Trained on captions of one length: their padding is read like words, and the last position is the summary
@@ -58,6 +61,7 @@ class ZeroShot(nn.Module):
         file = folder.path / "tokenizer_config.json"
         tokenizer = str(read_settings(file).get("tokenizer_class", "")) if file.exists() else ""
         self.first_siglip = self.model_type in READ_PADDING and tokenizer.startswith("SiglipTokenizer")
+        self.folder = folder
         recipe = [self.pieces.identity, asdict(self.scaling), self.fit and asdict(self.fit)]
         self.identity = f"{folder.identity}-{content_hash(recipe)}"
         self.to(device).eval()
@@ -101,6 +105,30 @@ class ZeroShot(nn.Module):
         ids, mask = captions.ids.to(self.device), captions.mask.to(self.device)
         seen = {} if self.model_type in READ_PADDING else {"attention_mask": mask.long()}
         return _unit(self.model.get_text_features(input_ids=ids, **seen).pooler_output, "caption")
+
+
+class _DualCaptions(CaptionReader):
+    """Word pieces the way that a dual encoder was trained on them."""
+
+    def __call__(self, texts):
+        return self.model.tokens(texts)[0]
+
+    def readings(self, texts):
+        return self.model.readings(texts)
+
+    def of_corpus(self, texts, progress=None):
+        return self(texts)
+
+
+def dual_model(source: Path | str) -> Model:
+    """A dual encoder as a model. source, Raises: as ZeroShot."""
+    method = ZeroShot(source)
+    describer = Describer("pixels", method.resolution, pixels_fit=method.fit)
+    inputs = Inputs(image_width=0, cells=0, vocabulary=0, resolution=method.resolution)
+    raw = RawInputs(inputs, _DualCaptions(method.pieces, method), describer)
+    folder = method.folder  # of this machine, or a name on the hub
+    label = folder.path.name if Path(folder.name).expanduser().is_dir() else folder.name
+    return Model(label, method, raw, {"model": method.identity})
 
 
 def _unit(x: Tensor, modality: str) -> Embedding:

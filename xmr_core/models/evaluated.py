@@ -16,13 +16,14 @@ from xmr_core.base.types import Corpus
 from xmr_core.data.batches import Split
 from xmr_core.data.config import DataConfig
 from xmr_core.data.corpora import corpus_of, from_arrays
-from xmr_core.data.prepare import Prepared
 from xmr_core.data.readers.folder import from_frame
 from xmr_core.evaluation.analysis.representations import evaluate_split
 from xmr_core.evaluation.evaluate import Evaluated, Provenance, Setting, chance_of, quality_lines
 from xmr_core.features.images import image_contents
 from xmr_core.features.words import USUAL, unread
 from xmr_core.training.runs.config import STAGES, readable_id
+from xmr_core.training.runs.folder import load as load_run
+from xmr_core.training.runs.folder import stored_ids
 
 
 @dataclass(frozen=True)
@@ -73,11 +74,8 @@ def evaluate_model(model, source, split: str, dataset: str, relevance, in_memory
     texts = corpus.captions["text"].iloc[t].tolist()
     for message in (messages := tuple(unread(raw.captions.readings(texts), f"{split} captions", USUAL))):
         warnings.warn(message, stacklevel=3)
-    if isinstance(raw, Prepared) and raw.corpus.fingerprint == corpus.fingerprint and split in raw.splits:
-        part = raw.splits[split]
-    else:
-        tokens = raw.captions.of_corpus(texts)
-        part = Split(i, t, raw.images_of(corpus, rows=i), tokens, corpus.relevance_sets["annotated"](split))
+    tokens, own = raw.captions.of_corpus(texts), corpus.relevance_sets["annotated"](split)
+    part = Split(i, t, raw.images_of(corpus, rows=i), tokens, own)
     per_query, metrics = evaluate_split(model.method, part, corpus, split)
     kinds = sorted(corpus.relevance_sets)
     if relevance and (absent := {*kinds} - {*per_query["relevance"]}):
@@ -113,9 +111,9 @@ def _corpus(model, source, split: str, dataset: str, images, captions, image_of)
         rows = {"image": [images[n] for n in owners], "image_id": [f"{n:08}" for n in owners], "caption": captions}
         source = from_frame(pd.DataFrame({**rows, "split": split}), name="arrays")
     elif source is None and not dataset:
-        if not isinstance(model.raw, Prepared):
+        if (run := model.about.get("run", "")) not in stored_ids():
             raise BadInput(f"{model.label} has no corpus of its own here. Give a folder, a Corpus, or a dataset.")
-        source = model.raw.corpus
+        source = load_run(run).config.data
     if isinstance(source, Corpus):
         return source.name, source
     config = source if isinstance(source, DataConfig) else DataConfig(dataset or "folder", str(source or ""))

@@ -7,15 +7,13 @@ from xmr_core.base import paths
 from xmr_core.base.errors import BadInput
 from xmr_core.base.machine import resolve_device
 from xmr_core.data.corpora import config_for, from_arrays
-from xmr_core.data.inputs import CaptionReader, Describer, RawInputs, read_inputs
+from xmr_core.data.inputs import CaptionReader, RawInputs, read_inputs
 from xmr_core.evaluation.evaluate import rsums
 from xmr_core.features.cells import CellDescriptor
-from xmr_core.features.pretrained import find_pretrained
 from xmr_core.features.words import Vocabulary, read_vocabulary
 from xmr_core.methods.checkpoint import load_with_inputs, official_with_inputs
-from xmr_core.methods.common import Inputs
 from xmr_core.methods.registry import method_spec
-from xmr_core.models.dual_encoder import ZeroShot
+from xmr_core.models.dual_encoder import dual_model
 from xmr_core.models.model import Model
 from xmr_core.models.model_folder import CONFIG, TYPE, hub_folder, json_object, read_model
 from xmr_core.training.runs import folder as runs
@@ -74,7 +72,7 @@ def load(
     else:
         folder = path if path.is_dir() else hub_folder(name)
         ours = json_object(folder / CONFIG).get("model_type") == TYPE
-        model = read_model(folder) if ours else _dual(name)
+        model = read_model(folder) if ours else dual_model(name)
     return model.to(device)
 
 
@@ -82,7 +80,7 @@ def fit(
     method: str = "dive",
     *,
     images,
-    captions: Sequence[str],
+    captions: Sequence[str] | Sequence[Sequence[str]],
     image_of: Sequence[int] | None = None,
     splits: Sequence[str] | Mapping[str, float] | None = None,
     name: str = "arrays",
@@ -94,9 +92,8 @@ def fit(
     """Train any method on features of images and on sentences in memory; returns the model, as `xmr.load` does.
 
     method: an id ('dive') or an address ('mypackage.mine:SPEC'). images: floating-point features, numpy or torch,
-        "n l e" (l local elements of each image) or "n e" (one vector of each image). captions: texts. image_of: for
-        each caption the row of its image; None: caption j describes image j. splits, name, ordered: see
-        `data.from_arrays`.
+        "n l e" (l local elements of each image) or "n e" (one vector of each image). captions: texts, or a list of
+        texts for each image. image_of, splits, name, ordered: see `data.from_arrays`.
     device: as torch names it; 'auto' takes an accelerator where there is one. report: see `training.train`.
     changes: options of the method and fields of RunConfig, TrainConfig and DataConfig, such as d=256, epochs=20,
         lr=5e-4, batch_images=64, word_vectors='glove.6B.50d.txt'.
@@ -144,11 +141,12 @@ def model_of(run: TrainedRun) -> Model:
         "device": made_on.device, "versions": {n: getattr(made_on, n) for n in ("python", "torch", "transformers")},
         "results": rsums(run.per_query),
     }  # fmt: skip
-    return Model(method_spec(config.method).label, run.method(), prepared, about)
+    raw = RawInputs(prepared.inputs, prepared.captions, prepared.describer)  # without the corpus
+    return Model(method_spec(config.method).label, run.method(), raw, about)
 
 
 def _of_file(path: Path) -> Model:
-    method, words, about, inputs = load_with_inputs(path)
+    method, words, about, inputs, built = load_with_inputs(path)
     if inputs.text_width:
         raise BadInput(f"{path.name} reads states of a text model, which is not in it. Use Model.save_pretrained.")
     kind, shape = "" if inputs.image_width else "pixels", (inputs.cells, inputs.image_width)
@@ -157,7 +155,7 @@ def _of_file(path: Path) -> Model:
             kind = "cells"
     images = {"kind": kind, "resolution": inputs.resolution, "identity": "", "reduced": False} if kind else None
     description = {"images": images, "texts": "words" if isinstance(words, Vocabulary) else "pieces"}
-    return Model(method.name, method, read_inputs(path.parent, description, inputs, words), about)
+    return Model(method.name, method, read_inputs(path.parent, description, inputs, words), about | built)
 
 
 def _official(path: Path, method: str, vocabulary: str | Path, options: dict) -> Model:
@@ -165,25 +163,5 @@ def _official(path: Path, method: str, vocabulary: str | Path, options: dict) ->
         raise BadInput(f"{path.name} is a checkpoint of the authors: say whose (method='scan', vocabulary=FILE).")
     (model, inputs), words = official_with_inputs(path, method, **options), read_vocabulary(vocabulary)
     raw = RawInputs(inputs, CaptionReader(words), None)
-    return Model(method_spec(method).label, model, raw, {"checkpoint": path.name})
-
-
-class _DualCaptions(CaptionReader):
-    """Word pieces the way that a dual encoder was trained on them."""
-
-    def __call__(self, texts):
-        return self.model.tokens(texts)[0]
-
-    def readings(self, texts):
-        return self.model.readings(texts)
-
-    def of_corpus(self, texts, progress=None):
-        return self(texts)
-
-
-def _dual(name: str) -> Model:
-    model = ZeroShot(name)
-    describer = Describer("pixels", model.resolution, pixels_fit=model.fit)
-    inputs = Inputs(image_width=0, cells=0, vocabulary=0, resolution=model.resolution)
-    raw = RawInputs(inputs, _DualCaptions(model.pieces, model), describer)
-    return Model(find_pretrained(name).name, model, raw, {"model": model.identity})
+    about = {"method": method, "form": "published", "options": options, "checkpoint": path.name}
+    return Model(method_spec(method).label, model, raw, about)

@@ -11,20 +11,21 @@ import pandas as pd
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from tqdm.auto import tqdm
 
-from xmr_core.base.errors import BadInput, require_choice
+from xmr_core.base.errors import BadInput, require_choice, require_number
 from xmr_core.base.machine import resolve_device
-from xmr_core.base.types import Features, Pixels, Representation, Tokens, joined
+from xmr_core.base.types import Brief, Features, Pixels, Representation, Tokens, joined
 from xmr_core.data.inputs import ImageLike, RawInputs, listed, one_image, regions
 from xmr_core.evaluation.ranks import Scoring, as_matrix, best, checked_k
-from xmr_core.features.words import unread
+from xmr_core.features.words import rule, unread
 from xmr_core.models.evaluated import EvaluatedModel, evaluate_model
 
 _TOGETHER = 64  # images or sentences encoded at a time
 
 
 @dataclass(frozen=True)
-class Model:
+class Model(Brief):
     """A method with everything that it needs to read sentences and images from anywhere.
 
     label: the method's name for people. method: encodes and compares. raw: reads images and words as it needs them.
@@ -42,8 +43,10 @@ class Model:
     raw: RawInputs
     about: dict = field(default_factory=dict)
 
-    def encode_texts(self, texts: Sequence[str] | str) -> Representation:
-        """Sentences → representations, one for each.
+    def encode_texts(
+        self, texts: Sequence[str] | str, batch_size: int = _TOGETHER, progress: bool = False
+    ) -> Representation:
+        """Sentences → representations, one for each. batch_size: how many are encoded at a time. progress: show a bar.
 
         A word without a training caption is read as the training word with the most similar word vector, where the
         model has word vectors and there is a similar one (docs/data.md#data-word-vectors); else as unknown.
@@ -58,10 +61,13 @@ class Model:
         inputs = self.raw.new_captions(texts)
         for message in unread(self.raw.captions.readings(texts)):
             warnings.warn(message, stacklevel=2)
-        return self._in_parts("captions", inputs, len(texts))
+        return joined([self.encoded("captions", inputs[part]) for part in _parts(len(texts), batch_size, progress)])
 
-    def encode_images(self, images: Sequence[ImageLike] | ImageLike) -> Representation:
-        """Images → representations, one for each.
+    def encode_images(
+        self, images: Sequence[ImageLike] | ImageLike, batch_size: int = _TOGETHER, progress: bool = False
+    ) -> Representation:
+        """Images → representations, one for each. batch_size: how many are read and encoded at a time. progress: show a
+        bar.
 
         images: files, PIL images or arrays (uint8 "h w 3") of any size, one or a list of them, or one array "n h w 3".
         For a model on features of regions: float arrays "l e", one for each image, or one array "n l e"; for one that
@@ -69,13 +75,12 @@ class Model:
         Raises: BadInput for none, or what is no image; DamagedFile for a file that cannot be read.
         """
         images = listed(images, one_has_three_axes=self.raw.describer is not None)
+        parts = _parts(len(images), batch_size, progress)
         if self.raw.describer is None:
-            return self._in_parts("images", regions(images, self.raw.inputs), len(images))
-        parts = []
-        for start in range(0, len(images), _TOGETHER):
-            pixels = np.stack([one_image(image, self.raw) for image in images[start : start + _TOGETHER]])
-            parts.append(self.encoded("images", self.raw.new_images(pixels)))
-        return joined(parts)
+            features = regions(images, self.raw.inputs)
+            return joined([self.encoded("images", features[part]) for part in parts])
+        squares = (np.stack([one_image(image, self.raw) for image in images[part]]) for part in parts)
+        return joined([self.encoded("images", self.raw.new_images(pixels)) for pixels in squares])
 
     def encoded(self, modality: str, inputs: Features | Pixels | Tokens) -> Representation:
         """What the method reads of 'images' or 'captions' → representations on the CPU, all at once."""
@@ -100,7 +105,8 @@ class Model:
         return torch.from_numpy(as_matrix(self._scoring(images, texts)))
 
     def rank(self, queries, gallery, k: int = 10, queries_are: str = "texts") -> list[pd.DataFrame]:
-        """For each query the best k items of a gallery: columns rank, item (position in the gallery), score.
+        """For each query the best k items of a gallery: columns rank, item (position in the gallery), score, and name
+        where the items are given as files.
 
         queries, gallery: raw, or representations of encode_texts and encode_images. queries_are: 'texts', then the
         gallery holds images, or 'images', then it holds texts. Raises: BadInput for another word, k that is no
@@ -113,23 +119,37 @@ class Model:
         if not n:
             raise BadInput(f"there is no {'image' if of_texts else 'sentence'} to be ranked; give at least one.")
         values, items = best(scores, checked_k(k, n), "captions" if of_texts else "images")
-        tables = ({"item": row, "score": own} for row, own in zip(items, values, strict=True))
+        tables = [{"item": row, "score": own} for row, own in zip(items, values, strict=True)]
+        held = [gallery] if isinstance(gallery, str | Path) else gallery
+        if of_texts and isinstance(held, Sequence) and all(isinstance(item, str | Path) for item in held):
+            tables = [table | {"name": [str(held[n]) for n in table["item"]]} for table in tables]
         return [pd.DataFrame({"rank": np.arange(1, values.shape[1] + 1), **table}) for table in tables]
 
     def explain(self, image, text) -> pd.DataFrame:
         """Why one image and one sentence score as they do: for each element of the sentence its best element of the
         image, their product, and what it adds to the score (NaN where the score is no sum over elements).
 
-        Columns element, best, product, adds. Raises: BadInput for more than one pair, or a model whose similarity has
-        no elements (distributions).
+        Columns element, word ('' where elements are no words), best, product, adds. Raises: BadInput for more than one
+        pair, or a model whose similarity has no elements (distributions).
         """
-        images, texts = self._encoded(image, [text] if isinstance(text, str) else text)
+        sentences = [text] if isinstance(text, str) else text
+        images, texts = self._encoded(image, sentences)
         parts = self.method.similarity.contributions(images, texts)
         place = parts.products.argmax(0)
         adds = np.full(len(place), np.nan) if parts.captions is None else parts.captions
         elements = np.arange(len(place))
         products = parts.products[place, elements]
-        return pd.DataFrame({"element": elements, "best": place, "product": products, "adds": adds})
+        words = [] if isinstance(sentences, Representation) else self.element_words(sentences[0], len(place))
+        table = {"element": elements, "word": words or "", "best": place, "product": products, "adds": adds}
+        return pd.DataFrame(table)
+
+    def element_words(self, text: str, count: int) -> list[str]:
+        """The words of the elements of a sentence, with <start> and <end>; [] where elements are no words."""
+        if self.raw.vocabulary is None or self.method.similarity.compares not in ("tokens", "graphs"):
+            return []
+        every = rule(self.raw.vocabulary.tokeniser)(text)  # <unk> stands for a word that is not known, or nothing does
+        readings = (["<start>", *words, "<end>"] for words in (every, self.raw.words_of(text)[0]))
+        return next((words for words in readings if len(words) == count), [])
 
     def evaluate(
         self, corpus=None, split: str = "test", *, dataset: str = "", relevance=None,
@@ -183,5 +203,9 @@ class Model:
     def _scoring(self, images: Representation, texts: Representation) -> Scoring:
         return Scoring(self.method.similarity, images, texts, device=self.method.device)
 
-    def _in_parts(self, modality: str, inputs, n: int) -> Representation:
-        return joined([self.encoded(modality, inputs[start : start + _TOGETHER]) for start in range(0, n, _TOGETHER)])
+
+def _parts(n: int, size: int, progress: bool) -> Iterable[slice]:
+    """n items, so many at a time, with a bar if that is wanted. Raises: BadInput for less than one at a time."""
+    require_number("batch_size", size, low=1)
+    starts = tqdm(range(0, n, int(size)), desc="encoding", disable=not progress)
+    return (slice(start, start + int(size)) for start in starts)

@@ -7,6 +7,7 @@ import shutil
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path, PurePosixPath
 from types import ModuleType
@@ -17,16 +18,27 @@ from xmr_core import __version__
 from xmr_core.base import files, fingerprint
 from xmr_core.base.errors import BadInput, DamagedFile, XmrError, require
 from xmr_core.base.fingerprint import content_hash
-from xmr_core.data.inputs import NEAREST, NETWORK, STATES, SUFFIXES, TENSORS, read_inputs, write_inputs
+from xmr_core.data.inputs import NEAREST, NETWORK, STATES, SUFFIXES, TENSORS, copy_model, read_inputs, write_inputs
 from xmr_core.features.pretrained import find_pretrained, quiet
 from xmr_core.methods.checkpoint import load_with_inputs, save_method
 from xmr_core.methods.registry import method_spec
+from xmr_core.models.dual_encoder import ZeroShot, dual_model
 from xmr_core.models.model import Model
 
 CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
 TYPE, FORMAT = "xmr_core", 2  # in config.json
-_NAMES = (CONFIG, CARD, WEIGHTS, TENSORS, NEAREST, NETWORK, STATES)
+LOCK, DUAL = ".xmr_core.lock", "dual_encoder"  # a file while the folder is written, and a folder of transformers
+_NAMES = (CONFIG, CARD, WEIGHTS, TENSORS, NEAREST, NETWORK, STATES, DUAL)
 _AGAIN = "copy the folder, or Model.save_pretrained"
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """One process at a time writes into a folder, which is made; a process that is killed leaves the lock in it."""
+    with filelock.FileLock(files.make_folder(folder) / LOCK) as lock:
+        yield
+        with suppress(OSError):  # Windows deletes no open file
+            Path(lock.lock_file).unlink()
 
 
 def remove(folder: Path, names: Collection[str], spared: Iterable[str] = ()) -> None:
@@ -96,9 +108,10 @@ def write_model(model: Model, folder: Path | str) -> Path:
     of images, where there are some), nearest_words.json (words that are read as others), image_model/ and text_model/
     (frozen models of transformers), README.md (the model card, which its owner may complete), and config.json, written
     last, with a digest of every other file. Nothing is pickled.
+    Of a dual encoder it holds dual_encoder/, a copy of its folder, in place of the method and what images need.
     A model that lies in the folder is replaced, but not a card that its owner changed.
-    Raises: BadInput for a folder with files of these names that are of no such model, for a model that is not trained
-        here (a dual encoder has a folder of its own), or pickled weights of a frozen network; CannotWrite.
+    Raises: BadInput for a folder with files of these names that are of no such model, for a model that was put together
+        by hand, or pickled weights of a frozen network; CannotWrite.
 
     >>> import tempfile
     >>> from xmr_core.retrieval import example_model
@@ -106,20 +119,25 @@ def write_model(model: Model, folder: Path | str) -> Path:
     ...     len(read_model(write_model(example_model(), folder)).encode_texts("a red circle"))
     1
     """
-    if "options" not in model.about:
-        raise BadInput(f"{model.label} was not trained here, or comes from a file of run.export: load its run.")
+    dual = isinstance(model.method, ZeroShot)
+    if not dual and not {"method", "form", "options"} <= model.about.keys():
+        raise BadInput(f"{model.label} does not say in `about` of which method, form and options it was built.")
     about = dict(model.about)
     for name in ("image_model", "text_model"):  # the places of one's own disk concern nobody
         if about.get(name) and Path(about[name]).expanduser().is_dir():
             about[name] = Path(about[name]).name
     folder = files.named(folder, "model's folder")
     written = json_object(folder / CONFIG)
-    require_own(folder, _NAMES, written.get("model_type") == TYPE or (folder / ".lock").exists(), "model")
-    with filelock.FileLock(files.make_folder(folder) / ".lock"):
+    require_own(folder, _NAMES, written.get("model_type") == TYPE or (folder / LOCK).exists(), "model")
+    with locked(folder):
         remove(folder, [CONFIG])  # without it, what is being written is no model
-        words = model.raw.vocabulary or model.raw.pieces
-        save_method(folder / WEIGHTS, model.method, model.raw.inputs, words, about["form"], about["options"], about)
-        inputs = write_inputs(model.raw, folder)
+        if dual:
+            copy_model(model.method.folder, folder / DUAL)
+            inputs = {"images": None, "texts": DUAL}
+        else:
+            words = model.raw.vocabulary or model.raw.pieces
+            save_method(folder / WEIGHTS, model.method, model.raw.inputs, words, about["form"], about["options"], about)
+            inputs = write_inputs(model.raw, folder)
         card, path = model_card(model.label, about), folder / CARD
         left = path.read_text(encoding="utf-8", errors="replace") if path.is_file() and "card" in written else card
         if left != card and content_hash(left) != written["card"]:
@@ -127,7 +145,7 @@ def write_model(model: Model, folder: Path | str) -> Path:
         else:
             files.write_atomic(path, card)
         images, listed = inputs["images"] or {}, {}
-        needed = {WEIGHTS: True, TENSORS: images.get("tensors"), NEAREST: "nearest" in inputs}
+        needed = {WEIGHTS: not dual, DUAL: dual, TENSORS: images.get("tensors"), NEAREST: "nearest" in inputs}
         needed |= {NETWORK: images.get("kind") == "pretrained", STATES: inputs["texts"] == "states"}
         for path in (folder / name for name, is_needed in needed.items() if is_needed):
             for file in sorted(path.iterdir()) if path.is_dir() else [path]:
@@ -188,7 +206,9 @@ def model_card(label: str, about: Mapping) -> str:
     ('library_name: "xmr_core"', True, True)
     """
     data, results = about.get("dataset") or "data of its owner", about.get("results", [])
-    spec = method_spec(about["method"])
+    summary, citation = "A pretrained dual encoder of transformers, as it is.", "its authors"
+    if "method" in about:
+        summary, citation = (spec := method_spec(about["method"])).summary, spec.citation
     head = {"library_name": "xmr_core", "pipeline_tag": "feature-extraction", "tags": ["image-text-retrieval", label]}
     numbers = ["None were measured."]
     if results:
@@ -207,7 +227,7 @@ def model_card(label: str, about: Mapping) -> str:
         facts="\n".join(f"- {name}: {about[name]}" for name in _FACTS if about.get(name)),
         given="features of regions" if about.get("reads") == "regions" else '["photo.jpg"]',
         label=label, data=data, version=__version__, numbers="\n".join(numbers),
-        summary=spec.summary, citation=spec.citation,
+        summary=summary, citation=citation,
     )  # fmt: skip
 
 
@@ -222,7 +242,9 @@ def read_model(folder: Path | str, verify: bool = True) -> Model:
         config = read_config(folder)
         if verify:
             check_files(folder, {name: {"digest": d} for name, d in config["files"].items()}, _AGAIN, verify=True)
-        method, words, about, sizes = load_with_inputs(folder / WEIGHTS)
+        if config["inputs"]["texts"] == DUAL:
+            return replace(dual_model(folder / DUAL), label=str(config["label"]), about=config["about"])
+        method, words, about, sizes, _ = load_with_inputs(folder / WEIGHTS)
         raw = read_inputs(folder, config["inputs"], sizes, words)
         if config["inputs"]["texts"] == "states":
             about["text_model"] = str(folder / STATES)  # where it now lies, so that it can be written again

@@ -12,17 +12,16 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 
-import filelock
 import numpy as np
 import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import from_numpy
 
 from xmr_core.base.errors import BadInput, CannotWrite, DamagedFile, XmrError, require, require_choice
-from xmr_core.base.files import atomic, make_folder, write_record
+from xmr_core.base.files import atomic, write_record
 from xmr_core.base.tensors import require_element
-from xmr_core.base.types import EmbeddingSet, GaussianEmbedding, Representation
-from xmr_core.models.model_folder import check_files, described, read_manifest, remove
+from xmr_core.base.types import Brief, EmbeddingSet, GaussianEmbedding, Representation
+from xmr_core.models.model_folder import check_files, described, locked, read_manifest, remove
 
 FORMAT = 1
 MANIFEST, LISTS, ENGINE_MANIFEST, ENGINE = "elements.json", "elements.faiss", "engine.json", "engine"
@@ -36,7 +35,7 @@ _CANDIDATES = 64  # that a walk in the graph keeps at least
 
 
 @dataclass(frozen=True)
-class Elements:
+class Elements(Brief):
     """The opened elements of a gallery; the number of an element is slots · (position of its item) + its place in the
     item. engine: Lists, Embedded or Server, which hold unit vectors with numbers; `nearest` gives the numbers of the p
     nearest to each vector, −1 for none. about: the contents of the manifest."""
@@ -189,7 +188,7 @@ def _build(
     if isinstance(gallery, EmbeddingSet):
         require_element(gallery.mask, "set")
     folder, step, slots, total = Path(folder), max(1, _CHUNK // _slots(gallery)), facts.get("slots", 1), 0
-    with filelock.FileLock(make_folder(folder) / "lock"):
+    with locked(folder):
         remove(folder, [manifest])
         try:
             with closing(empty()) as engine:
@@ -217,7 +216,7 @@ def _read_manifest(path: Path, gallery: Representation, digest: str, again: str)
 
 
 @dataclass(frozen=True)
-class Lists:
+class Lists(Brief):
     """Inverted lists of faiss. file: where they are to be written."""
 
     index: object

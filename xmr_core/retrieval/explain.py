@@ -14,10 +14,9 @@ import torch
 from jaxtyping import Float
 
 from xmr_core.base.errors import BadInput, XmrError
-from xmr_core.base.types import EmbeddingSet, Features, Pixels, Representation
+from xmr_core.base.types import Brief, EmbeddingSet, Features, Pixels, Representation
 from xmr_core.evaluation.analysis.uncertainty import uncertainty
 from xmr_core.evaluation.ranks import score_matrix
-from xmr_core.features.words import rule
 from xmr_core.retrieval.library import Library
 from xmr_core.retrieval.ranking import Query, Settings, encode, known_words, similarity_of, uploaded_input
 from xmr_core.similarities.base import Contributions, Similarity
@@ -29,7 +28,7 @@ _COLUMNS = ["rank", "item", "score", "part", "name", "adds", "how"]
 
 
 @dataclass(frozen=True)
-class Pair:
+class Pair(Brief):
     """A query and an answer as an image and a sentence. position: of the image in the library, None for one from
     outside. image, caption: encoded. text: '' where an image answers an image."""
 
@@ -179,12 +178,7 @@ def element_names(pair: Pair, count: int) -> list[str]:
     >>> element_names(pair_of(example_library("scan"), Query("text", "a red circle"), 0), 5)
     ['<start>', 'a', 'red', 'circle', '<end>']
     """
-    raw = pair.library.raw
-    if raw.vocabulary is None or not _of_words(pair.library):
-        return []
-    every = rule(raw.vocabulary.tokeniser)(pair.text)  # <unk> stands for a word that is not known, or nothing does
-    readings = (["<start>", *words, "<end>"] for words in (every, raw.words_of(pair.text)[0]))
-    return next((names for names in readings if len(names) == count), [])
+    return pair.library.model.element_words(pair.text, count)
 
 
 def _of_words(library: Library) -> bool:

@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO
 
-import filelock
 import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
@@ -173,7 +172,8 @@ def save_index(library: Library, folder: Path | str, dtype: str = "float32") -> 
         are of no index; CannotWrite where the folder refuses.
     """
     folder = files.named(folder, "index")
-    ours = (folder / "lock").exists() or {"format", "seal"} <= model_folder.json_object(folder / MANIFEST).keys()
+    ours = {"format", "seal"} <= model_folder.json_object(folder / MANIFEST).keys()
+    ours = ours or (folder / model_folder.LOCK).exists()  # of a build that was killed
     model_folder.require_own(folder, (*_OWN, MODEL), ours, "index")
     galleries = {IMAGES: libraries.encoded_images(library) if library.images is None else _chunks(library.images)}
     if library.captions is not None:
@@ -185,7 +185,7 @@ def save_index(library: Library, folder: Path | str, dtype: str = "float32") -> 
     for kind, relevance in library.relevance_sets.items():
         for name in ("indptr", "indices"):
             arrays[f"{kind}/{name}"] = np.ascontiguousarray(getattr(relevance, name))
-    with filelock.FileLock(files.make_folder(folder) / "lock"):
+    with model_folder.locked(folder):
         model_folder.remove(folder, _OWN)
         for name, chunks in galleries.items():
             write_gallery(folder / name, chunks, len(library.ids(Path(name).stem)), dtype)

@@ -15,14 +15,14 @@ import numpy as np
 from xmr_core.base import files
 from xmr_core.base.errors import BadInput, require_choice
 from xmr_core.base.paths import open_regular, open_to_append
-from xmr_core.base.types import Relevance
+from xmr_core.base.types import Brief, Relevance
 
 VERDICTS = {"right": 1, "wrong": 0, "": None}  # verdict → relevance in qrels; '' takes a verdict back
 Key = tuple[str, str]  # a query: its kind ('text', 'caption' or 'image') and its sentence or id
 
 
 @dataclass
-class Judgments:
+class Judgments(Brief):
     """What people said of answers. verdicts: query → item → 'right' or 'wrong'. An item is (modality, id).
 
     The file has one line of JSON for each act, and lines are only added, each written to the disk before the call

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import UInt8
 
 from xmr_core.base.errors import BadInput, require_choice
-from xmr_core.base.types import Corpus, EmbeddingSet, GaussianEmbedding, Relevance, Representation, joined
+from xmr_core.base.types import Brief, Corpus, EmbeddingSet, GaussianEmbedding, Relevance, Representation, joined
 from xmr_core.data.config import DataConfig
 from xmr_core.data.corpora import from_arrays
 from xmr_core.data.inputs import ImageReader, RawInputs
@@ -31,7 +31,7 @@ _CHUNK = 1024  # items whose uncertainty is computed at a time, which copies the
 
 
 @dataclass(frozen=True)
-class Library:
+class Library(Brief):
     """Images and captions, encoded once; ranking them needs no encoder. An index is a library on disk.
 
     label: the method's name for people. model: encodes queries. image_ids, caption_ids, texts: by position. captions:
@@ -252,7 +252,8 @@ def _untrained(method: str, prepared: Prepared) -> Model:
     with torch.random.fork_rng():
         torch.manual_seed(0)
         trained = build(method, prepared.inputs, d=8).eval()
-    return Model(method, trained, prepared, {"method": method, "options": {"d": 8}, "form": "matched"})
+    raw = RawInputs(prepared.inputs, prepared.captions, prepared.describer)
+    return Model(method, trained, raw, {"method": method, "options": {"d": 8}, "form": "matched"})
 
 
 def example_library(method: str = "dive") -> Library:

@@ -11,7 +11,7 @@ import pandas as pd
 from jaxtyping import Float, Int
 
 from xmr_core.base.errors import BadInput, DamagedFile, require_choice, require_number
-from xmr_core.base.types import Features, GaussianEmbedding, Pixels, Representation
+from xmr_core.base.types import Brief, Features, GaussianEmbedding, Pixels, Representation
 from xmr_core.data.inputs import ImageLike, one_image, pixels_of
 from xmr_core.evaluation.ranks import MODALITIES, Scoring, best_first, checked_k, score_matrix, top_k
 from xmr_core.retrieval.library import Library
@@ -24,7 +24,7 @@ KINDS = {"text": "images", "caption": "images", "image": "captions", "upload": "
 
 
 @dataclass(frozen=True)
-class Query:
+class Query(Brief):
     """One query. kind 'text': a sentence in `text`. 'caption', 'image': an id of the corpus in `item`. 'upload': an
     image from elsewhere in `pixels`, uint8 "h w 3" of any size; `text` may hold its name.
 
@@ -119,7 +119,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Ranking:
+class Ranking(Brief):
     """target: modality of the answers, 'images' or 'captions'. scores: of every item, by position. order: positions of
     the k best, best first. table: one row per answer with columns rank (from 1), item, text (of captions) and score,
     and one Boolean column per relevance set where the query is an item of the corpus. relevant: columns kind, item and

@@ -12,8 +12,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from xmr_core.base.errors import BadInput, require_choice
-from xmr_core.base.tensors import Comparable, as_set
-from xmr_core.base.types import EmbeddingSet, Representation
+from xmr_core.base.tensors import Comparable, as_set, as_sets
+from xmr_core.base.types import Brief, EmbeddingSet, Representation, Rows
 
 DIRECTIONS = ("t2i", "i2t")
 MASKS = {"image_mask", "caption_mask"}  # arguments of a plain function that are no options
@@ -21,7 +21,7 @@ TYPES: dict[Callable, type["Similarity"]] = {}  # plain function → the similar
 
 
 @dataclass(frozen=True)
-class Contributions:
+class Contributions(Brief):
     """What the elements of one image and one caption add to their score, padding left out.
 
     products: dot products of all elements, "k l". images "k", captions "l": what each element adds; together they sum
@@ -60,6 +60,7 @@ class Similarity(nn.Module):
         scoring_weight: factor on the loss that is summed over `scorings`; 1 leaves it a plain sum.
         compares: 'vectors', 'sets', 'tokens' (sets as long as the item), 'graphs' (tokens after a global vector),
             'samples' or 'distributions'.
+        of_units: whether it is meant for unit vectors, so that plain tensors of other lengths are warned of.
         ranges: the options that can be changed after training, with sensible ranges.
 
     >>> import torch
@@ -78,6 +79,7 @@ class Similarity(nn.Module):
     block_scale: int = 1
     scoring_weight: float = 1.0
     compares: str = "sets"
+    of_units: bool = True
     ranges: ClassVar[Mapping[str, Range]] = {}
 
     def __init__(self, **options):
@@ -98,8 +100,11 @@ class Similarity(nn.Module):
     @torch.no_grad()
     def score(self, images: Comparable, captions: Comparable) -> Float[Tensor, "i t"]:
         """The same scores without gradients, as fast as they can be had: what evaluation and search use."""
-        fast = self._fast_scores(images, captions)
-        return self(images, captions) if fast is None else fast
+        if (fast := self._fast_scores(images, captions)) is None:
+            return self(images, captions)
+        if self.of_units and not (isinstance(images, Rows) and isinstance(captions, Rows)):
+            as_sets(images, captions)  # which warns of other lengths
+        return fast
 
     def scorings(self, images: Comparable, captions: Comparable) -> list[Float[Tensor, "i t"]]:
         """The score matrices over which a loss is summed in training; one, unless a similarity trains several."""
@@ -216,7 +221,8 @@ def as_similarity(function: Similarity | Callable[[Representation, Representatio
         if isinstance(bound.func, Similarity) and not bound.keywords:
             return bound.func
         form = TYPES.get(bound.func) if bound.func.__hash__ else None
-        if form is not None and not MASKS & set(bound.keywords):
+        units = bound.keywords.get("normalise") is True  # of scan it names a way of attention
+        if form is not None and not units and not MASKS & set(bound.keywords):
             return form(**bound.keywords)
     return FunctionSimilarity(function)
 

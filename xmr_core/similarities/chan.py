@@ -5,7 +5,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from xmr_core.base.errors import require_choice, require_flag, require_number
-from xmr_core.base.tensors import Comparable, as_sets, masked_softmax
+from xmr_core.base.tensors import ANY_LENGTH, Comparable, as_sets, masked_softmax
 from xmr_core.base.types import EmbeddingSet
 from xmr_core.similarities.base import Range, Similarity
 from xmr_core.similarities.maxsim import best_partners
@@ -27,6 +27,7 @@ def chan(
     divide: bool = False,
     image_mask=None,
     caption_mask=None,
+    normalise: bool = False,
 ) -> Float[Tensor, "i t"]:
     """Every query element finds its partner in the other item, and how well each of them is matched is pooled.
 
@@ -41,8 +42,8 @@ def chan(
     Args: images "i k d", captions "t l d", ragged by mask. alpha: temperature of the soft assignment, read by 'vsa'
         only. beta: temperature of 'lse' and 'softmax', dimensionless. divide: multiply 'lse' by β, so that scores are
         on the scale of cosines (docs/differences.md#x-85); read by 'lse' only. image_mask "i k", caption_mask "t l":
-        beside plain tensors only, True for real elements. A cosine of −1 is a value like any other
-        (docs/differences.md#x-87), and padding has the weight 0 (docs/differences.md#x-86).
+        beside plain tensors only, True for real elements. normalise: see `cosine`. A cosine of −1 is a value like any
+        other (docs/differences.md#x-87), and padding has the weight 0 (docs/differences.md#x-86).
     Returns: "i t"; for unit vectors max, mean and softmax lie in [−1, 1], sum in ±n, lse in [−1/β, 1/β] + log n, times
         β with divide.
     Raises: BadInput for an unknown coding or pooling, or a temperature that is not positive and finite.
@@ -56,7 +57,7 @@ def chan(
     tensor([[1.6931]])
     """
     _check(coding, pooling, alpha, beta, divide)
-    images, captions = as_sets(images, captions, image_mask, caption_mask)
+    images, captions = as_sets(images, captions, image_mask, caption_mask, normalise)
 
     def score(images: EmbeddingSet, captions: EmbeddingSet) -> Tensor:
         relevance, mask = _coded(images, captions, coding, alpha)
@@ -110,7 +111,7 @@ class Chan(Similarity):
             how = (1 / o["alpha"], o["pooling"], 1 / o["beta"], "no_norm", 0.0)
             return _scaled(scan_scores(captions, images, *how, pooled).T, o["pooling"], o["beta"], o["divide"])
 
-        return bucket_by_length(score, *as_sets(images, captions), split_equal=False)
+        return bucket_by_length(score, *as_sets(images, captions, normalise=ANY_LENGTH), split_equal=False)
 
     def _parts(self, x, y):
         o = self.options

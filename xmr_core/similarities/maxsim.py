@@ -21,6 +21,7 @@ def sum_max(
     aggregate: str = "sum",
     image_mask=None,
     caption_mask=None,
+    normalise: bool = False,
 ) -> Float[Tensor, "i t"]:
     """Each query element counts its best partner.
 
@@ -28,8 +29,8 @@ def sum_max(
     'mean' divides each direction by its own number of real query elements.
 
     Args: images "i k d", captions "t l d", ragged by mask. image_mask "i k", caption_mask "t l": beside plain tensors
-        only, True for real elements. Padding is left out of the maximum; it is no partner with the product 0, which
-        would win against negative products (docs/differences.md#x-94).
+        only, True for real elements. normalise: see `cosine`. Padding is left out of the maximum; it is no partner with
+        the product 0, which would win against negative products (docs/differences.md#x-94).
     Returns: "i t". For unit vectors 'sum' lies in ±(number of queries), 'mean' in [−1, 1], or [−2, 2] for 'both',
         where it is twice `chamfer`.
     Raises: BadInput for another direction or aggregation.
@@ -43,7 +44,7 @@ def sum_max(
     tensor([[1.5000, 1.5000]])
     """
     _check(direction, aggregate)
-    images, captions = as_sets(images, captions, image_mask, caption_mask)
+    images, captions = as_sets(images, captions, image_mask, caption_mask, normalise)
     products = real_products(images, captions)  # i k t l
     scores = []
     if direction != "i2t":

@@ -6,7 +6,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from xmr_core.base.errors import BadInput
-from xmr_core.base.tensors import Comparable, as_set, as_sets
+from xmr_core.base.tensors import ANY_LENGTH, Comparable, as_set, as_sets
 from xmr_core.base.types import EmbeddingSet
 from xmr_core.similarities.base import Contributions, Similarity, as_similarity
 
@@ -43,7 +43,7 @@ class _Around(Similarity):
         inner = as_similarity(similarity)
         if inner.compares not in ("sets", "tokens"):
             raise BadInput(f"{inner.name} compares {inner.compares}, which have no first elements. Take SmoothChamfer.")
-        self.inner = inner
+        self.inner, self.of_units = inner, inner.of_units
         self.symmetric, self.direction, self.compares = inner.symmetric, inner.direction, inner.compares
         self.block_scale, self.ranges = inner.block_scale, inner.ranges
 
@@ -55,23 +55,26 @@ class _Around(Similarity):
     def name(self) -> str:
         return self.inner.name
 
-    def forward(self, images: Comparable, captions: Comparable, image_mask=None, caption_mask=None) -> Tensor:
-        return self.inner(*self._first(*as_sets(images, captions, image_mask, caption_mask)))
+    def forward(self, images: Comparable, captions: Comparable, **masks) -> Float[Tensor, "i t"]:
+        return self.inner(*self._first(*self._sets(images, captions, **masks)))
 
     def score(self, images: Comparable, captions: Comparable) -> Float[Tensor, "i t"]:
-        return self.inner.score(*self._first(images, captions))
+        return self.inner.score(*self._first(*self._sets(images, captions)))
 
     def contributions(self, image: Comparable, caption: Comparable) -> Contributions:
         return self.inner.contributions(*self._first(image, caption))
 
     def attention(self, images: Comparable, captions: Comparable) -> Float[Tensor, "i t q c"]:
-        return self.inner.attention(*self._first(images, captions))
+        return self.inner.attention(*self._first(*self._sets(images, captions)))
 
     def replace(self, **settings: float) -> Similarity:
         return type(self)(self.inner.replace(**settings), **self.own) if settings else self
 
     def extra_repr(self) -> str:
         return ", ".join(f"{name}={value!r}" for name, value in self.own.items())
+
+    def _sets(self, images: Comparable, captions: Comparable, **masks) -> tuple[EmbeddingSet, EmbeddingSet]:
+        return as_sets(images, captions, **{"normalise": False if self.of_units else ANY_LENGTH, **masks})
 
     def _first(self, images: Comparable, captions: Comparable) -> tuple[Comparable, Comparable]:
         return images, captions
@@ -123,6 +126,7 @@ class Nested(_Around):
 
     def scorings(self, images: Comparable, captions: Comparable) -> list[Float[Tensor, "i t"]]:
         """One score matrix for each prefix, shortest first."""
+        images, captions = self._sets(images, captions)
         pairs = ((first_elements(images, k), first_elements(captions, k, "caption")) for k in self.prefixes)
         return [self.inner(*pair) for pair in pairs]
 

@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from xmr_core.base.errors import require_choice, require_number
-from xmr_core.base.tensors import Comparable, as_sets, masked_logsumexp, masked_max, masked_mean
+from xmr_core.base.tensors import ANY_LENGTH, Comparable, as_sets, masked_logsumexp, masked_max, masked_mean
 from xmr_core.base.types import EmbeddingSet
 from xmr_core.similarities.base import DIRECTIONS, Range, Similarity, roles
 from xmr_core.similarities.kernels.attention import Attention, attended_terms, attention_blocks, by_blocks
@@ -132,7 +132,7 @@ class Scan(Similarity):
         def score(images: EmbeddingSet, captions: EmbeddingSet) -> Tensor:
             return _by_image(scan_scores(*roles(images, captions, self.direction), **options), self.direction)
 
-        return bucket_by_length(score, *as_sets(images, captions), split_equal=False)
+        return bucket_by_length(score, *as_sets(images, captions, normalise=ANY_LENGTH), split_equal=False)
 
     def _parts(self, x, y):
         o = self.options

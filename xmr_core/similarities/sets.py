@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from xmr_core.base.errors import require_choice, require_flag, require_number
-from xmr_core.base.tensors import Comparable, as_sets
+from xmr_core.base.tensors import ANY_LENGTH, Comparable, as_sets
 from xmr_core.base.types import EmbeddingSet
 from xmr_core.similarities import pairs
 from xmr_core.similarities.base import Range, Similarity
@@ -64,8 +64,11 @@ def _bound(logits: list[list[Tensor]], x: Tensor, y: Tensor, alpha: float) -> fl
 # Multiple-instance similarity: the best pair of elements decides.
 
 
-def max_pairwise(images: Comparable, captions: Comparable, image_mask=None, caption_mask=None) -> Float[Tensor, "i t"]:
+def max_pairwise(
+    images: Comparable, captions: Comparable, image_mask=None, caption_mask=None, normalise: bool = False
+) -> Float[Tensor, "i t"]:
     """s(I, T) = max over x ∈ I, y ∈ T of x·y, in [−1, 1]. Shapes: "i k d", "t l d", ragged by mask → "i t".
+    normalise: see `cosine`.
 
     Source: Song & Soleymani, CVPR 2019 (PVSE), "MIL"; DivE, Table 3.
 
@@ -73,7 +76,7 @@ def max_pairwise(images: Comparable, captions: Comparable, image_mask=None, capt
     >>> max_pairwise(torch.eye(2)[None], torch.tensor([[[0.6, 0.8]]]))
     tensor([[0.8000]])
     """
-    images, captions = as_sets(images, captions, image_mask, caption_mask)
+    images, captions = as_sets(images, captions, image_mask, caption_mask, normalise)
     return real_products(images, captions).amax((1, 3))
 
 
@@ -89,7 +92,7 @@ class MaxPairwise(Similarity):
     symmetric = True
 
     def _fast_scores(self, images, captions):
-        p = pair_matrices(*as_sets(images, captions))
+        p = pair_matrices(*as_sets(images, captions, normalise=ANY_LENGTH))
         return None if p is None else reduce(torch.maximum, (m for row in p for m in row))
 
     def _parts(self, x, y):
@@ -132,9 +135,9 @@ class MatchProbability(Similarity):
         self.reduction = reduction
 
     def forward(
-        self, images: Comparable, captions: Comparable, image_mask=None, caption_mask=None
+        self, images: Comparable, captions: Comparable, image_mask=None, caption_mask=None, normalise: bool = False
     ) -> Float[Tensor, "i t"]:
-        images, captions = as_sets(images, captions, image_mask, caption_mask)
+        images, captions = as_sets(images, captions, image_mask, caption_mask, normalise)
         votes = (self.a * element_products(real_rows(images), real_rows(captions)) + self.b).sigmoid()
         total = fill_padding(votes, images, captions, 0.0).sum((1, 3))
         pairs = images.mask.sum(1)[:, None] * captions.mask.sum(1)[None, :]
@@ -144,7 +147,7 @@ class MatchProbability(Similarity):
         return f"a={self.a.item():g}, b={self.b.item():g}, reduction={self.reduction!r}"
 
     def _fast_scores(self, images, captions):
-        if (p := pair_matrices(*as_sets(images, captions))) is None:
+        if (p := pair_matrices(*as_sets(images, captions, normalise=ANY_LENGTH))) is None:
             return None
         total = reduce(Tensor.add_, (m.mul_(self.a).add_(self.b).sigmoid_() for row in p for m in row))
         return total if self.reduction == "sum" else total.div_(len(p) * len(p[0]))
@@ -159,7 +162,12 @@ class MatchProbability(Similarity):
 
 
 def smooth_chamfer(
-    images: Comparable, captions: Comparable, alpha: float = 16.0, image_mask=None, caption_mask=None
+    images: Comparable,
+    captions: Comparable,
+    alpha: float = 16.0,
+    image_mask=None,
+    caption_mask=None,
+    normalise: bool = False,
 ) -> Float[Tensor, "i t"]:
     """Every element of each set looks for partners in the other, softly.
 
@@ -167,6 +175,7 @@ def smooth_chamfer(
 
     Args: images "i k d", captions "t l d": unit rows, ragged by mask. alpha: inverse temperature, dimensionless, > 0;
         α → ∞ gives `chamfer`. image_mask "i k", caption_mask "t l": beside plain tensors only, True for real elements.
+        normalise: see `cosine`.
     Returns: "i t", larger is more similar, at most 1 + (log k + log l)/2α, at least −1 plus the same; the cosine when
         k = l = 1.
     Raises: BadInput unless alpha is positive and finite.
@@ -180,7 +189,7 @@ def smooth_chamfer(
     tensor([[0.7500, 0.7500]])
     """
     _check_alpha(alpha)
-    images, captions = as_sets(images, captions, image_mask, caption_mask)
+    images, captions = as_sets(images, captions, image_mask, caption_mask, normalise)
     x, y = real_rows(images), real_rows(captions)
     bound = alpha * pairs.longest_row(x) * pairs.longest_row(y)
     logits = element_products(x, y).mul_(alpha)  # i k t l
@@ -193,18 +202,20 @@ def smooth_chamfer(
     return mean_of_both(in_caption, in_image, images, captions) / (2 * alpha)
 
 
-def chamfer(images: Comparable, captions: Comparable, image_mask=None, caption_mask=None) -> Float[Tensor, "i t"]:
+def chamfer(
+    images: Comparable, captions: Comparable, image_mask=None, caption_mask=None, normalise: bool = False
+) -> Float[Tensor, "i t"]:
     """Every element of each set counts its best partner in the other.
 
     s(I, T) = 1/(2|I|) Σ_x max_y x·y + 1/(2|T|) Σ_y max_x x·y, in [−1, 1].
 
-    Shapes and masks as in smooth_chamfer. Source: DivE, Table 3 ("Chamfer").
+    Shapes, masks and normalise as in smooth_chamfer. Source: DivE, Table 3 ("Chamfer").
 
     >>> import torch
     >>> chamfer(torch.eye(2)[None], torch.eye(2)[:, None])
     tensor([[0.7500, 0.7500]])
     """
-    images, captions = as_sets(images, captions, image_mask, caption_mask)
+    images, captions = as_sets(images, captions, image_mask, caption_mask, normalise)
     products = real_products(images, captions)  # i k t l
     return mean_of_both(products.amax(3), products.amax(1), images, captions) / 2
 
@@ -230,7 +241,7 @@ class SmoothChamfer(Similarity):
         super().__init__(alpha=float(alpha))
 
     def _fast_scores(self, images, captions):
-        images, captions = as_sets(images, captions)
+        images, captions = as_sets(images, captions, normalise=ANY_LENGTH)
         alpha = self.options["alpha"]
         logits = pair_matrices(images, captions, alpha)
         if logits is None or (bound := _bound(logits, images.x, captions.x, alpha)) > pairs.PLAIN_EXPONENT:
@@ -259,7 +270,7 @@ class Chamfer(Similarity):
     symmetric = True
 
     def _fast_scores(self, images, captions):
-        if (p := pair_matrices(*as_sets(images, captions))) is None:
+        if (p := pair_matrices(*as_sets(images, captions, normalise=ANY_LENGTH))) is None:
             return None
         rows = sum(reduce(torch.maximum, row) for row in p) / (2 * len(p))
         columns = sum(reduce(torch.maximum, column) for column in zip(*p, strict=True))
@@ -294,7 +305,7 @@ def euclidean_smooth_chamfer(
     tensor([[-5.]])
     """
     _check_alpha(alpha)
-    images, captions = as_sets(images, captions, image_mask, caption_mask)
+    images, captions = as_sets(images, captions, image_mask, caption_mask, normalise=ANY_LENGTH)
     x, y = real_rows(images), real_rows(captions)
     near = fill_padding(-alpha * _distances(x, y), images, captions, -math.inf)
     return mean_of_both(near.logsumexp(3), near.logsumexp(1), images, captions) / (2 * alpha)
@@ -308,9 +319,10 @@ class EuclideanSmoothChamfer(SmoothChamfer):
     """
 
     function = staticmethod(euclidean_smooth_chamfer)
+    of_units = False
 
     def _fast_scores(self, images, captions):
-        images, captions = as_sets(images, captions)
+        images, captions = as_sets(images, captions, normalise=ANY_LENGTH)
         return pairs.in_image_blocks(self.forward, images, captions, captions.x.numel() * images.x.shape[1])
 
     def _parts(self, x, y):

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from xmr_core.base.errors import BadInput, require_choice, require_number
-from xmr_core.base.tensors import Comparable, as_sets, masked_mean, masked_softmax
+from xmr_core.base.tensors import ANY_LENGTH, Comparable, as_sets, masked_mean, masked_softmax
 from xmr_core.base.types import EmbeddingSet
 from xmr_core.similarities.base import DIRECTIONS, Similarity, roles
 from xmr_core.similarities.kernels import sgraf as kernels
@@ -313,7 +313,7 @@ class GraphSimilarity(Similarity):
     def _fast_scores(self, images, captions):
         if self.training:  # the statistics of the batch are needed
             return None
-        images, captions = as_sets(images, captions)
+        images, captions = as_sets(images, captions, normalise=ANY_LENGTH)
         with torch.autocast(images.x.device.type, enabled=False):
             score = partial(self.nodes.scores, self._read)
             return self._joined(bucket_by_length(score, images, captions, split_equal=False))

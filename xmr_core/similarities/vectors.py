@@ -4,14 +4,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from xmr_core.base.tensors import Comparable, as_vectors, require_same_width, single
+from xmr_core.base.tensors import ANY_LENGTH, Comparable, as_both_vectors
 from xmr_core.similarities.base import Similarity
 from xmr_core.similarities.pairs import in_image_blocks
 
 
-def cosine(images: Comparable, captions: Comparable) -> Float[Tensor, "i t"]:
+def cosine(images: Comparable, captions: Comparable, normalise: bool = False) -> Float[Tensor, "i t"]:
     """s(i, t) = x_i · y_t: the cosine when the rows are unit vectors, which is the heads' task (VSE0 leaves images
-    longer).
+    longer). normalise: divide by the norms first; without it, plain tensors of other lengths are warned of.
 
     Shapes: "i d", "t d" (or sets of one, "i 1 d") → "i t", larger is more similar. Never in half precision (see
         pairs.py).
@@ -22,8 +22,7 @@ def cosine(images: Comparable, captions: Comparable) -> Float[Tensor, "i t"]:
     tensor([[0.6000],
             [0.8000]])
     """
-    x, y = (single(as_vectors(r, what).x) for r, what in ((images, "image"), (captions, "caption")))
-    require_same_width(x, y)
+    x, y = (v.x for v in as_both_vectors(images, captions, normalise))
     with torch.autocast(x.device.type, enabled=False):
         return x @ y.T
 
@@ -55,9 +54,8 @@ def order(images: Comparable, captions: Comparable) -> Float[Tensor, "i t"]:
     >>> order(torch.tensor([[1.0, 1.0]]), torch.tensor([[0.5, 1.0], [4.0, 5.0]]))
     tensor([[-0., -5.]])
     """
-    x, y = as_vectors(images, "image").x, as_vectors(captions, "caption").x
-    require_same_width(x, y)
-    return -(single(y)[None, :, :] - single(x)[:, None, :]).relu().norm(dim=-1)
+    x, y = (v.x for v in as_both_vectors(images, captions, normalise=ANY_LENGTH))
+    return -(y[None, :, :] - x[:, None, :]).relu().norm(dim=-1)
 
 
 class Order(Similarity):
@@ -68,8 +66,8 @@ class Order(Similarity):
     """
 
     function = staticmethod(order)
-    compares = "vectors"
+    compares, of_units = "vectors", False
 
     def _fast_scores(self, images, captions):
-        images, captions = as_vectors(images, "image"), as_vectors(captions, "caption")
+        images, captions = as_both_vectors(images, captions, normalise=ANY_LENGTH)
         return in_image_blocks(order, images, captions, captions.x.numel())

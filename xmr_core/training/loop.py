@@ -19,7 +19,7 @@ from torch.utils._pytree import tree_map
 from xmr_core.base import files, machine
 from xmr_core.base.errors import LARGEST, LARGEST_SEED, DamagedFile, TrainingFailed, require_choice, require_fields
 from xmr_core.base.machine import device_name, in_precision, in_single_precision, own_random_numbers, processor
-from xmr_core.base.types import Batch
+from xmr_core.base.types import Batch, Brief
 from xmr_core.data.batches import Batches
 from xmr_core.methods.method import Method
 
@@ -98,7 +98,7 @@ class TrainConfig:
 
 
 @dataclass
-class History:
+class History(Brief):
     """What happened. epochs: one dict per finished epoch, with epoch, loss and its terms, lr, value and seconds.
 
     best_epoch: 0-based epoch of the best value on the validation split, whose weights stay. messages: warnings.

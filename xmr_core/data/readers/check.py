@@ -8,23 +8,25 @@ import numpy as np
 import pandas as pd
 
 from xmr_core.base.reachable import in_words, plain_text, reachable_in
-from xmr_core.base.types import SPLITS, Corpus
+from xmr_core.base.types import SPLITS, Brief, Corpus
 from xmr_core.data.readers.assembly import EXAMPLES, FaultLog, require_corpus
 from xmr_core.features.images import image_contents
 from xmr_core.features.words import USUAL, Reading, Vocabulary, tokenise, unread
 
 _SAMPLES = 3  # captions shown of each split
 _GLUED = 20  # letters of a word from which a caption of one or two words has lost its blanks
+_FEW_TO_LEARN, _FEW_TO_DECIDE = 200, 20  # images of train, of test
 _ROWS = 500  # images of a corpus of features that are examined
 
 
 @dataclass(frozen=True)
-class Report:
+class Report(Brief):
     """What `check_corpus` learned about a folder.
 
-    obstacles: why no model can be trained on it; empty, if one can. tolerated: kind of fault → how often the reader
-    went on without the item. splits: a row for each split ('none' for images in no split) with numbers of images and
-    captions, and the least, mean and most of captions an image and words a caption. sections: title → lines for people.
+    obstacles: why no model can be trained on it; empty, if one can. doubts: why that would say little. tolerated: kind
+    of fault → how often the reader went on without the item. splits: a row for each split ('none' for images in no
+    split) with numbers of images and captions, and the least, mean and most of captions an image and words a caption.
+    sections: title → lines for people.
     """
 
     title: str
@@ -32,6 +34,7 @@ class Report:
     tolerated: Mapping[str, int]
     splits: pd.DataFrame = field(default_factory=pd.DataFrame)
     sections: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    doubts: Sequence[str] = ()
 
     @property
     def usable(self) -> bool:
@@ -41,8 +44,9 @@ class Report:
     def text(self) -> str:
         """The report in lines for people."""
         table = self.splits.round(1).to_string().splitlines() if len(self.splits) else []
-        reasons = [f"  {n}. {obstacle}" for n, obstacle in enumerate(self.obstacles, 1)]
-        verdict = {"It cannot be trained on:" if reasons else "It can be trained on.": reasons}
+        reasons = [f"  {n}. {obstacle}" for n, obstacle in enumerate(self.obstacles or self.doubts, 1)]
+        usable = "It can be trained on, but:" if self.doubts else "It can be trained on."
+        verdict = {usable if self.usable else "It cannot be trained on:": reasons}
         groups = [[title, *lines] for title, lines in {**self.sections, **verdict}.items() if lines or title in verdict]
         return "\n".join([self.title, *(line for group in (table, *groups) if group for line in ("", *group))])
 
@@ -104,7 +108,14 @@ def check_corpus(
     counts = {split or "none": _counts(corpus, split, words[split]) for split in words if len(corpus.rows(split)[0])}
     size = f"{len(corpus.images):,} images, {len(corpus.captions):,} captions"
     splits = pd.DataFrame.from_dict(counts, orient="index")
-    return Report(f"{title}: {size}", obstacles, faults.counts, splits, sections)
+    return Report(f"{title}: {size}", obstacles, faults.counts, splits, sections, _doubts(corpus))
+
+
+def _doubts(corpus: Corpus) -> list[str]:
+    learned, decides = (len(corpus.rows(split)[0]) for split in ("train", "test"))
+    few = f"{learned:,} training images cannot teach anything about others: take a pretrained model"
+    steps = f"{decides:,} test images decide nothing: one of them is {1 / max(1, decides):.0%} of a recall"
+    return [few] * (learned < _FEW_TO_LEARN) + [steps] * (decides < _FEW_TO_DECIDE)
 
 
 def _unserved(readings: list[Reading]) -> list[str]:

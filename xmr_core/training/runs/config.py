@@ -143,7 +143,8 @@ class RunConfig:
         if taken := sorted(settings & offered):
             raise BadInput(f"the option {taken[0]} of {spec.id} is also a setting of every run; give it another name.")
         for name in changes:
-            require_choice(f"option of {spec.id}", name, settings | offered)
+            where = f"the fields of RunConfig, TrainConfig, DataConfig and method_spec({spec.id!r}).options"
+            require_choice(f"option of {spec.id}", name, settings | offered, where)
 
         def part(names: set[str]) -> dict:
             return {name: value for name, value in changes.items() if name in names}
