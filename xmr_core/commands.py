@@ -157,6 +157,7 @@ def index(arguments: argparse.Namespace) -> int:
         build_elements(opened.images, out, opened.digest("images"))
     megabytes = sum(file["bytes"] for file in opened.about["files"].values()) / 1e6
     counts = f"{len(opened.images):,} images, {len(opened.texts):,} captions"
+    counts += f" ({len(opened.skipped):,} images that cannot be read were left out)" if opened.skipped else ""
     print(f"{out}: {counts}, {megabytes:,.1f} MB, encoded by {arguments.run}")
     return 0
 
@@ -164,7 +165,6 @@ def index(arguments: argparse.Namespace) -> int:
 def search(arguments: argparse.Namespace) -> int:
     """Print the answers to a sentence or an image, and with --explain why they are answers. Returns 0."""
     gc.disable()  # while libraries load, it would visit all objects of torch again and again
-    from xmr_core.data.inputs import pixels_of
     from xmr_core.retrieval import engine, explain, ranking
     from xmr_core.retrieval.index import open_index
 
@@ -175,7 +175,7 @@ def search(arguments: argparse.Namespace) -> int:
         elements = engine.open_elements(library.folder, library.images, library.digest("images"), verify)
     table, lines = ranking.search(library, text, file, arguments.k, elements), []
     if arguments.explain:
-        query = ranking.Query("text", text) if file is None else ranking.Query("upload", pixels=pixels_of(file))
+        query = ranking.Query("text", text) if file is None else ranking.Query("upload", pixels=file)
         lines = ["\nwhat adds to the scores", *explain.in_sentences(explain.explained(library, query, table))]
     nearest = [f"{word} (as {other})" for word, other in table.attrs["nearest"].items()]
     said = {"words that the method does not know": table.attrs["unknown_words"]}

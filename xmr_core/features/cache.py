@@ -21,7 +21,7 @@ from xmr_core.base.errors import BadInput, CannotWrite, DamagedFile
 from xmr_core.base.fingerprint import content_hash, file_hash, is_own_code, own_code_version
 from xmr_core.base.machine import reused_buffers
 from xmr_core.base.types import Corpus
-from xmr_core.features.images import read_squares
+from xmr_core.features.images import read_squares, require_readable
 
 _EVERY = 64 << 20  # bytes of numbers after which the progress is noted
 _CHUNK = 1 << 20  # bytes of a file that are read at a time
@@ -194,8 +194,9 @@ def cached_features(
 
     Args: progress: wraps the list of batches (tqdm by default). rows: which images, all by default. crops: rows → one
         images.Crop per row, with an `identity`; None describes complete images.
-    Raises: BadInput for non-finite features (naming the image) or features of another shape than the extractor
-        says; CannotWrite when the cache folder refuses.
+    Raises: DamagedFile, before any computing, with all image files that cannot be read; BadInput for non-finite
+        features (naming the image) or features of another shape than the extractor says; CannotWrite when the cache
+        folder refuses.
 
     >>> from xmr_core.features.cells import CellDescriptor
     >>> from xmr_core.data.scenes import load_scenes
@@ -209,6 +210,8 @@ def cached_features(
         return read_squares(corpus, images, extractor.resolution, crops(images) if crops else None, fit)
 
     def work(start: int) -> Iterator[np.ndarray]:
+        if image_files := getattr(corpus.read_pixels, "files", None):
+            require_readable([image_files[row] for row in selected[start:]])  # now, and not after hours of computing
         batches = [selected[n : n + extractor.batch] for n in range(start, len(selected), extractor.batch)]
         shown = {"desc": f"describing {corpus.name}", "unit": "image", "disable": progress is not None}
         bar = tqdm(total=len(selected), initial=start, **shown)

@@ -1,19 +1,21 @@
 """Images: pixels, squares of any shape, crops, files that are read, and files that cannot be decoded."""
 
+import io
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import repeat
 from pathlib import Path
+from threading import RLock
 from typing import BinaryIO
 
 import numpy as np
 import torch
 from jaxtyping import UInt8
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import ExifTags, Image, ImageFile, ImageOps, UnidentifiedImageError
 from torch import Tensor, nn
 
 from xmr_core.base.errors import BadInput, DamagedFile
@@ -153,13 +155,20 @@ class TrainingCrops:
 # Reading image files.
 
 
-SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff")
+SUFFIXES = (".jpg", ".jpeg", ".jfif", ".jpe", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff")
+# Of images that are not read: a folder with such is told so
+OTHER_SUFFIXES = (
+    ".heic", ".heif", ".avif", ".jp2", ".j2k", ".jpx", ".jxl", ".svg", ".pdf", ".psd", ".eps", ".ico", ".tga", ".ppm",
+    ".pgm", ".dng", ".cr2", ".nef", ".arw", ".exr", ".hdr",
+)  # fmt: skip
 RESOLUTION = 224  # pixels
 # The only formats that are read, whatever a file is called: Pillow would hand EPS, for example, to another program
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF")
 LARGEST = 89_478_485  # pixels; a small file that says it has more is meant to fill the memory
-UNREADABLE = (Exception,)  # for a damaged file Pillow raises errors of many kinds, all of which mean the same
+_SCANS = 16  # of a JPEG of LARGEST pixels; encoders write about ten, and each costs as much as the image
+_LARGE = 1 << 24  # pixels; of larger images one is decoded at a time, because several would fill the memory
 _THREADS = 4  # decoding releases Python's lock, so threads run in parallel
+ImageFileLike = Path | str | bytes | BinaryIO | Image.Image
 
 
 def read_image(
@@ -176,20 +185,24 @@ def read_image(
     ...     read_image(f"{folder}/grey.png", resolution=2)[0].tolist()
     [[9, 9, 9], [9, 9, 9]]
     """
-    with _named(path):
+    with named(path):
         return _resized(decoded(path), resolution, crop, fit)
 
 
 @contextmanager
-def _named(path: Path | str) -> Iterator[None]:
+def named(image: ImageFileLike) -> Iterator[None]:
+    """Raise DamagedFile with the image's name and the reason for any error in the block, but for a lack of memory."""
     try:
         yield
-    except UNREADABLE as e:
-        raise DamagedFile(f"image {path} cannot be read ({why_unreadable(e)}). Replace it or take it out.") from None
+    except MemoryError:
+        raise
+    except Exception as e:  # for a damaged file Pillow raises errors of many kinds, all of which mean the same
+        name = image if isinstance(image, Path | str) else f"given as {type(image).__name__}"
+        raise DamagedFile(f"image {name} cannot be read ({why_unreadable(e)}). Replace it or take it out.") from None
 
 
 def why_unreadable(error: Exception) -> str:
-    """One of UNREADABLE in a phrase that is the same for all files with the same fault.
+    """An error of reading an image in a phrase that is the same for all files with the same fault.
 
     >>> why_unreadable(UnidentifiedImageError("cannot identify image file <_io.BufferedReader name=4>"))
     'it is no image, or of a kind that is not read'
@@ -200,33 +213,75 @@ def why_unreadable(error: Exception) -> str:
         return "it is no image, or of a kind that is not read"
     if isinstance(error, Image.DecompressionBombError):
         return f"more than {LARGEST:,} pixels"
+    if isinstance(error, BadInput):
+        return str(error).rstrip(".")
     text = getattr(error, "strerror", None) or re.sub(r"[(][^)]*[)]|-?[0-9]+", "", str(error))
     return " ".join(text.split())[:200] or type(error).__name__
 
 
+_one_large, _state = RLock(), RLock()
+_opened: list[bool] = []  # for each image that is open, what the user had set of LOAD_TRUNCATED_IMAGES
+
+
 @contextmanager
-def opened_image(file: Path | str | BinaryIO) -> Iterator[Image.Image]:
+def _whole_files() -> Iterator[None]:
+    """Pillow refuses files that are cut short, also where the program has asked it to fill them with grey."""
+    with _state:
+        _opened.append(_opened[0] if _opened else ImageFile.LOAD_TRUNCATED_IMAGES)
+        ImageFile.LOAD_TRUNCATED_IMAGES = False
+    try:
+        yield
+    finally:
+        with _state:
+            before = _opened.pop()
+            if not _opened:
+                ImageFile.LOAD_TRUNCATED_IMAGES = before
+
+
+@contextmanager
+def opened_image(file: ImageFileLike) -> Iterator[Image.Image]:
     """The only place that opens images: a regular file in one of FORMATS, with at most LARGEST pixels.
 
-    Nothing is decoded yet. Raises: one of UNREADABLE, here or when the image is decoded.
+    file: also bytes, a file object, and an image of Pillow, which is taken as it is. Nothing is decoded yet.
+    Raises: errors of many kinds, here or when the image is decoded (`named`).
 
-    >>> import io
-    >>> with opened_image(io.BytesIO(b"%!PS-Adobe-3.0 EPSF-3.0")) as image:
+    >>> with opened_image(b"%!PS-Adobe-3.0 EPSF-3.0") as image:
     ...     pass
     Traceback (most recent call last):
     PIL.UnidentifiedImageError: cannot identify image file...
     """
-    source = nullcontext(file) if hasattr(file, "read") else open_regular(file)
-    with source as opened, Image.open(opened, formats=FORMATS) as image:
-        if image.size[0] * image.size[1] > LARGEST:
+    with ExitStack() as stack:
+        stack.enter_context(_whole_files())
+        image = file
+        if not isinstance(file, Image.Image):
+            file = io.BytesIO(file) if isinstance(file, bytes | bytearray | memoryview) else file
+            opened = file if hasattr(file, "read") else stack.enter_context(open_regular(file))
+            image = stack.enter_context(Image.open(opened, formats=FORMATS))
+            _require_few_scans(image)
+        pixels, tags = image.size[0] * image.size[1], getattr(image, "tag_v2", {})
+        tile = tags.get(ExifTags.Base.TileWidth, 0) * tags.get(ExifTags.Base.TileLength, 0)  # is decoded whole
+        if max(pixels, tile) > LARGEST:
             raise Image.DecompressionBombError("{:,} × {:,} pixels, more than are read".format(*image.size))
+        if pixels > _LARGE:
+            stack.enter_context(_one_large)
         yield image
 
 
-def decoded(file: Path | str | BinaryIO) -> Image.Image:
-    """An image file as 8-bit RGB in its own size, turned as its EXIF data says. Raises one of UNREADABLE."""
+def _require_few_scans(image: Image.Image) -> None:
+    """Refuse a JPEG that tells the decoder to go over its pixels again and again."""
+    if image.format in ("JPEG", "MPO"):
+        place = image.fp.tell()
+        image.fp.seek(0)
+        scans = image.fp.read().count(b"\xff\xda")
+        image.fp.seek(place)
+        if scans * image.size[0] * image.size[1] > _SCANS * LARGEST:
+            raise BadInput("a JPEG of more scans than its pixels need")
+
+
+def decoded(file: ImageFileLike) -> Image.Image:
+    """An image as 8-bit RGB in its own size, turned as its EXIF data says. Raises: as opened_image."""
     with opened_image(file) as image:
-        return convert_to_rgb(ImageOps.exif_transpose(image))
+        return convert_to_rgb(image)
 
 
 def read_thumbnail(path: Path | str, edge: int) -> UInt8[np.ndarray, "h w 3"]:
@@ -239,26 +294,77 @@ def read_thumbnail(path: Path | str, edge: int) -> UInt8[np.ndarray, "h w 3"]:
     ...     read_thumbnail(f"{folder}/dog.jpg", 90).shape
     (60, 90, 3)
     """
-    with _named(path), opened_image(path) as image:
+    with named(path), opened_image(path) as image:
         image.draft("RGB", (edge, edge))
-        small = convert_to_rgb(ImageOps.exif_transpose(image))
+        small = convert_to_rgb(image)
         small.thumbnail((edge, edge))
         return np.asarray(small)
 
 
 def convert_to_rgb(image: Image.Image) -> Image.Image:
-    """An image of any colour mode as 8-bit RGB: 16 bits a channel are scaled to 8, so are floating-point
-    numbers of at most 1; transparency is laid on white."""
+    """An image of any colour mode as 8-bit RGB, turned as its EXIF data says; transparency is laid on white.
+
+    Numbers are scaled by their type (`eight_bits`), never by the largest of the image. Colour profiles are not applied.
+    Raises: BadInput for numbers without a known white.
+    """
+    tags, of_png = getattr(image, "tag_v2", {}), image.format == "PNG"
+    image.load()
+    if image.getexif().get(ExifTags.Base.Orientation, 1) != 1:
+        image = ImageOps.exif_transpose(image)
+    if 2 in np.atleast_1d(tags.get(ExifTags.Base.SampleFormat, 1)):
+        raise BadInput("signed numbers, whose black and white are not known; save them as 8 or 16 bits without a sign")
     if image.mode.startswith(("I", "F")):  # grey with 16 or 32 bits, which Pillow would clip to 255
-        values = np.asarray(image, np.float64)
-        largest = 255.0 if values.max(initial=0) <= 255 else 65535.0
-        if image.mode.startswith("F") and values.max(initial=0) <= 1:  # as scientific programs write TIFF
-            largest = 1.0
-        image = Image.fromarray((values / largest * 255).clip(0, 255).round().astype(np.uint8))
-    if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
+        values = np.asarray(image)
+        if of_png and image.mode == "I":  # 16 bits, as older versions of Pillow hold them
+            values = values.astype(np.uint16)
+        grey = eight_bits(values, bits=max(np.atleast_1d(tags.get(ExifTags.Base.BitsPerSample, 16))))
+        if tags.get(ExifTags.Base.PhotometricInterpretation) == 0:  # white is zero, which Pillow heeds up to 8 bits
+            grey = 255 - grey
+        if image.mode != "F" and "transparency" in image.info:
+            grey[values == image.info["transparency"]] = 255
+        image = Image.fromarray(grey)
+    if image.mode == "La":
+        image = image.convert("LA")
+    if image.has_transparency_data:
         image = image.convert("RGBA")
         image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
     return image.convert("RGB")
+
+
+def eight_bits(values: np.ndarray, bits: int = 16) -> UInt8[np.ndarray, "..."]:
+    """Numbers of pixels in 8 bits: of 16 bits the upper ones, as Pillow reads colours of 16 bits; floating-point
+    numbers from 0, black, to 1, white; booleans.
+
+    bits: of the numbers in 16 bits that are used. Raises: BadInput for other numbers.
+    >>> eight_bits(np.array([0, 0.5, 1])).tolist(), eight_bits(np.array([255, 65535], np.uint16)).tolist()
+    ([0, 128, 255], [0, 255])
+    """
+    if values.dtype == bool:
+        return values * np.uint8(255)
+    if values.dtype.kind == "f":
+        if not ((values >= 0) & (values <= 1)).all():
+            raise BadInput("floating-point numbers must lie from 0, black, to 1, white; these hold others, or NaN")
+        return (values * np.float32(255)).round().astype(np.uint8)
+    if values.dtype.kind != "u" or values.dtype.itemsize > 2:
+        raise BadInput(f"numbers of type {values.dtype} have no known white; give uint8, uint16, or floats from 0 to 1")
+    return values if values.dtype.itemsize == 1 else (values >> (bits - 8)).astype(np.uint8)
+
+
+def pixels_of_array(x: np.ndarray) -> UInt8[np.ndarray, "h w 3"]:
+    """An array as an image of its numbers is read: grey "h w", "h w 1", with alpha "h w 2", RGB "h w 3" or RGBA
+    "h w 4"; or with 1, 3 or 4 channels first. Raises: BadInput for another shape, or as eight_bits.
+
+    >>> pixels_of_array(np.ones((3, 5, 6), np.float32)).shape
+    (5, 6, 3)
+    """
+    if x.ndim == 3 and x.shape[0] in (1, 3, 4) and x.shape[2] > 4:
+        x = np.moveaxis(x, 0, 2)
+    if x.ndim == 2:
+        x = x[..., None]
+    if x.ndim != 3 or x.shape[2] not in (1, 2, 3, 4) or not x.size:
+        raise BadInput(f"an image must be height×width×3 (or grey, or a file), got {x.dtype} of {x.shape}.")
+    x = eight_bits(x)
+    return x if x.shape[2] == 3 else np.asarray(convert_to_rgb(Image.fromarray(x[..., 0] if x.shape[2] == 1 else x)))
 
 
 def image_reader(
@@ -270,11 +376,16 @@ def image_reader(
         rows: np.ndarray, resolution: int = resolution, crops: Sequence[Crop] | None = None, fit: Fit | None = None
     ) -> np.ndarray:
         jobs = [files[row] for row in rows], repeat(resolution), crops or [Crop()] * len(rows), repeat(fit)
-        if len(rows) < 2 * _THREADS:
-            return np.stack(list(map(read_image, *jobs)))
-        with ThreadPoolExecutor(_THREADS) as pool:
-            return np.stack(list(pool.map(read_image, *jobs)))
+        try:
+            if len(rows) < 2 * _THREADS:
+                return np.stack(list(map(read_image, *jobs)))
+            with ThreadPoolExecutor(_THREADS) as pool:
+                return np.stack(list(pool.map(read_image, *jobs)))
+        except DamagedFile:
+            require_readable(files)  # names all of them, so that they are replaced together
+            raise
 
+    read.files = files
     return read
 
 
@@ -315,33 +426,64 @@ def _resized(image: Image.Image, resolution: int, crop: Crop, fit: Fit | None = 
 
 
 _BATCH = 64  # files in one piece of work
+_SHOWN = 10  # files in a message
+
+
+_USED = 0.1  # of the range of 8 bits
 
 
 def inspect_image(path: Path | str) -> str:
     """Why the file cannot be decoded, '' if it can.
 
-    Every byte is decoded, so that a file that is cut short is noticed. A JPEG is decoded to an eighth of its size,
-    which is faster.
-    >>> import io
     >>> Image.new("L", (80, 9)).save(file := io.BytesIO(), "PNG")
     >>> inspect_image(file), inspect_image(io.BytesIO(b"GIF89a"))
     ('', 'it is no image, or of a kind that is not read')
     """
+    return _inspected(path)[0]
+
+
+def _inspected(path: Path | str, draft: bool = True) -> tuple[str, bool]:
+    """(why the file cannot be decoded, whether its pixels are nearly all the same).
+
+    Every byte is decoded, so that a file that is cut short is noticed. A JPEG is decoded to an eighth of its size,
+    which is faster.
+    """
     try:
         with opened_image(path) as image:
-            image.draft(image.mode, (1, 1))
-            image.load()
-    except UNREADABLE as e:
-        return why_unreadable(e)
-    return ""
+            if draft:
+                image.draft(image.mode, (1, 1))
+            ranges = convert_to_rgb(image).getextrema()
+    except MemoryError:
+        raise
+    except Exception as e:  # see `named`
+        return why_unreadable(e), False
+    flat = max(high - low for low, high in ranges) < _USED * 255
+    return ("", flat) if not flat or not draft else _inspected(path, draft=False)  # the eighth is a mean
 
 
-def inspect_images(files: Sequence[Path | str], progress: Callable | None = None) -> list[str]:
-    """`inspect_image` for every file, in order, in several threads. progress: wraps the list of pieces of work."""
+def is_image(path: Path | str) -> bool:
+    """Whether a file begins as an image of one of FORMATS does."""
+    with suppress(Exception), opened_image(path):
+        return True
+    return False
+
+
+def inspect_images(files: Sequence[Path | str], progress: Callable | None = None) -> list[tuple[str, bool]]:
+    """For every file, in order, why it cannot be decoded ('' if it can), and whether its pixels are nearly all the
+    same. Several threads read. progress: wraps the list of pieces of work."""
     batches = [files[start : start + _BATCH] for start in range(0, len(files), _BATCH)]
     pool = ThreadPoolExecutor(max(2, os.cpu_count() or 2))  # decoding releases Python's lock
     try:
-        results = [pool.submit(list, map(inspect_image, batch)) for batch in batches]
-        return [reason for result in (progress or iter)(results) for reason in result.result()]
+        results = [pool.submit(list, map(_inspected, batch)) for batch in batches]
+        return [found for result in (progress or iter)(results) for found in result.result()]
     finally:
         pool.shutdown(cancel_futures=True)  # an interrupt does not wait for the remaining files
+
+
+def require_readable(files: Sequence[Path | str], progress: Callable | None = None) -> None:
+    """Raise DamagedFile, with how many there are and the first, where files cannot be decoded."""
+    found = zip(files, inspect_images(files, progress), strict=True)
+    if bad := [f"{file} ({why})" for file, (why, _) in found if why]:
+        more = ", …; the command check lists all" if len(bad) > _SHOWN else ""
+        listed = f"{', '.join(bad[:_SHOWN])}{more}. Replace them or take them out."
+        raise DamagedFile(f"{len(bad):,} of {len(files):,} images cannot be read: {listed}")
