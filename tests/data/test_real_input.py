@@ -1,21 +1,26 @@
 """Flickr8k's official layout with its faults, pictures, word vectors and the feature cache."""
 
+import io
 import json
 import math
 import shutil
 
 import numpy as np
+import pandas as pd
 import pytest
-from PIL import Image
+from PIL import Image, ImageOps
 
 from xmr_core.base import paths
 from xmr_core.base.errors import BadInput, CannotWrite, DamagedFile
+from xmr_core.data.inputs import pixels_of
+from xmr_core.data.readers.folder import from_frame, load_folder
 from xmr_core.data.readers.official import load_flickr8k
 from xmr_core.features import cache
 from xmr_core.features.cache import Reduction, cached_features, principal_components, reduced_features
 from xmr_core.features.cells import CellDescriptor
-from xmr_core.features.images import TrainingCrops, convert_to_rgb, read_image
+from xmr_core.features.images import TrainingCrops, convert_to_rgb, read_image, read_thumbnail
 from xmr_core.features.words import Vocabulary, load_word_vectors, tokenise
+from xmr_core.retrieval.ranking import Query
 
 pytestmark = pytest.mark.usefixtures("own_home")
 
@@ -122,6 +127,51 @@ def test_pictures_of_any_kind_become_rgb(tmp_path):
     assert read_image(tmp_path / "turned.png", 32)[-1, 0, 0] == 255
     floats = Image.fromarray(np.array([[0.0, 0.5, 1.0]], np.float32))
     assert np.asarray(convert_to_rgb(floats))[0, :, 0].tolist() == [0, 128, 255], "at most 1, and not black"
+
+
+# Doors: one image is the same however it is given.
+
+PHOTO = np.random.default_rng(3).integers(0, 256, (20, 12, 4), np.uint8)
+FORMATS = {  # suffix → modes that Pillow writes there
+    "png": ("1", "L", "LA", "P", "RGB", "RGBA", "I;16"), "jpg": ("L", "RGB", "CMYK"), "webp": ("RGB", "RGBA"),
+    "tiff": ("1", "L", "LA", "RGB", "RGBA", "CMYK", "LAB", "YCbCr", "I;16", "F"), "gif": ("L", "P", "RGBA"),
+    "bmp": ("1", "L", "RGB", "RGBA"),
+}  # fmt: skip
+
+
+def in_mode(mode: str) -> Image.Image:
+    if mode == "I;16":
+        return Image.fromarray(PHOTO[..., 0].astype(np.uint16) * 256 + PHOTO[..., 1])
+    if mode == "F":
+        return Image.fromarray(PHOTO[..., 0] / np.float32(255))
+    return Image.fromarray(PHOTO).convert("L" if mode == "LA" else "RGBA" if mode == "RGBA" else "RGB").convert(mode)
+
+
+@pytest.mark.parametrize(("suffix", "mode"), [(s, m) for s, modes in FORMATS.items() for m in modes])
+def test_every_door_gives_the_same_pixels(tmp_path, suffix, mode):
+    for orientation in range(1, 9) if suffix in ("png", "jpg", "webp", "tiff") else (1,):
+        image, file = in_mode(mode), tmp_path / f"ein \u00fcber # 100%, u\u0308.{suffix.upper()}"
+        exif = Image.Exif()
+        exif[0x0112] = orientation
+        image.save(file, **({"exif": exif} if orientation > 1 else {}))
+        want, content = pixels_of(file), file.read_bytes()
+        assert want.shape == ((20, 12, 3) if orientation < 5 else (12, 20, 3)) and want.dtype == np.uint8
+        (wrong := tmp_path / "wrong.jpe").write_bytes(content)
+        (loaded := Image.open(file)).load()
+        forms = [str(file), wrong, content, io.BytesIO(content), Image.open(file)]
+        forms += [loaded] * (suffix != "tiff" or orientation < 5)  # Pillow turns what it mapped into rubbish
+        forms += [{"bytes": content, "path": None}, {"bytes": None, "path": str(file)}]
+        forms += [Query("upload", pixels=content).pixels]
+        turned = ImageOps.exif_transpose(Image.open(io.BytesIO(content)))
+        forms += [turned] + [np.asarray(turned)] * (turned.mode in ("1", "L", "LA", "RGB", "RGBA", "I;16", "F"))
+        for form in forms:
+            assert np.array_equal(pixels_of(form), want), (type(form), orientation)
+        for corpus in (
+            load_folder(tmp_path),
+            from_frame(pd.DataFrame({"image": [file.name], "caption": ["a"]}), tmp_path),
+        ):
+            assert np.array_equal(corpus.read_pixels([0], 12)[0], read_image(file, 12))
+        assert np.array_equal(read_thumbnail(file, 20), want) or suffix == "jpg"
 
 
 def test_words_and_numbers():

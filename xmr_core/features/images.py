@@ -166,7 +166,7 @@ RESOLUTION = 224  # pixels
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF")
 LARGEST = 89_478_485  # pixels; a small file that says it has more is meant to fill the memory
 _SCANS = 16  # of a JPEG of LARGEST pixels; encoders write about ten, and each costs as much as the image
-_LARGE = 1 << 24  # pixels; of larger images one is decoded at a time, because several would fill the memory
+_LARGE = 1 << 25  # pixels; of larger images one is decoded at a time, because several would fill the memory
 _THREADS = 4  # decoding releases Python's lock, so threads run in parallel
 ImageFileLike = Path | str | bytes | BinaryIO | Image.Image
 
@@ -194,8 +194,6 @@ def named(image: ImageFileLike) -> Iterator[None]:
     """Raise DamagedFile with the image's name and the reason for any error in the block, but for a lack of memory."""
     try:
         yield
-    except MemoryError:
-        raise
     except Exception as e:  # for a damaged file Pillow raises errors of many kinds, all of which mean the same
         name = image if isinstance(image, Path | str) else f"given as {type(image).__name__}"
         raise DamagedFile(f"image {name} cannot be read ({why_unreadable(e)}). Replace it or take it out.") from None
@@ -204,11 +202,15 @@ def named(image: ImageFileLike) -> Iterator[None]:
 def why_unreadable(error: Exception) -> str:
     """An error of reading an image in a phrase that is the same for all files with the same fault.
 
+    Raises: MemoryError for a lack of memory, which is no fault of a file.
+
     >>> why_unreadable(UnidentifiedImageError("cannot identify image file <_io.BufferedReader name=4>"))
     'it is no image, or of a kind that is not read'
     >>> why_unreadable(OSError("image file is truncated (17 bytes not processed)"))
     'image file is truncated'
     """
+    if isinstance(error, MemoryError) or "out of memory" in str(error):
+        raise MemoryError(str(error)) from None
     if isinstance(error, UnidentifiedImageError):  # whose text names a stream of bytes, not the file
         return "it is no image, or of a kind that is not read"
     if isinstance(error, Image.DecompressionBombError):
@@ -258,6 +260,9 @@ def opened_image(file: ImageFileLike) -> Iterator[Image.Image]:
             opened = file if hasattr(file, "read") else stack.enter_context(open_regular(file))
             image = stack.enter_context(Image.open(opened, formats=FORMATS))
             _require_few_scans(image)
+        elif getattr(image, "tile", None):  # not decoded yet: Pillow turns a TIFF that it maps into rubbish
+            stack.callback(setattr, image, "filename", image.filename)
+            image.filename = ""
         pixels, tags = image.size[0] * image.size[1], getattr(image, "tag_v2", {})
         tile = tags.get(ExifTags.Base.TileWidth, 0) * tags.get(ExifTags.Base.TileLength, 0)  # is decoded whole
         if max(pixels, tile) > LARGEST:
@@ -311,13 +316,16 @@ def convert_to_rgb(image: Image.Image) -> Image.Image:
     image.load()
     if image.getexif().get(ExifTags.Base.Orientation, 1) != 1:
         image = ImageOps.exif_transpose(image)
+    bits = max(np.atleast_1d(tags.get(ExifTags.Base.BitsPerSample, 16)))
     if 2 in np.atleast_1d(tags.get(ExifTags.Base.SampleFormat, 1)):
         raise BadInput("signed numbers, whose black and white are not known; save them as 8 or 16 bits without a sign")
+    if tags.get(ExifTags.Base.PlanarConfiguration) == 2 and bits > 8:  # Pillow takes their bytes for those of 8 bits
+        raise BadInput("a TIFF with planes of 16 bits; save it with its colours side by side, or with 8 bits")
     if image.mode.startswith(("I", "F")):  # grey with 16 or 32 bits, which Pillow would clip to 255
         values = np.asarray(image)
         if of_png and image.mode == "I":  # 16 bits, as older versions of Pillow hold them
             values = values.astype(np.uint16)
-        grey = eight_bits(values, bits=max(np.atleast_1d(tags.get(ExifTags.Base.BitsPerSample, 16))))
+        grey = eight_bits(values, bits)
         if tags.get(ExifTags.Base.PhotometricInterpretation) == 0:  # white is zero, which Pillow heeds up to 8 bits
             grey = 255 - grey
         if image.mode != "F" and "transparency" in image.info:
@@ -326,7 +334,7 @@ def convert_to_rgb(image: Image.Image) -> Image.Image:
     if image.mode == "La":
         image = image.convert("LA")
     if image.has_transparency_data:
-        image = image.convert("RGBA")
+        image = image if image.mode == "RGBA" else image.convert("RGBA")
         image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
     return image.convert("RGB")
 
@@ -453,8 +461,6 @@ def _inspected(path: Path | str, draft: bool = True) -> tuple[str, bool]:
             if draft:
                 image.draft(image.mode, (1, 1))
             ranges = convert_to_rgb(image).getextrema()
-    except MemoryError:
-        raise
     except Exception as e:  # see `named`
         return why_unreadable(e), False
     flat = max(high - low for low, high in ranges) < _USED * 255
