@@ -157,7 +157,6 @@ def index(arguments: argparse.Namespace) -> int:
         build_elements(opened.images, out, opened.digest("images"))
     megabytes = sum(file["bytes"] for file in opened.about["files"].values()) / 1e6
     counts = f"{len(opened.images):,} images, {len(opened.texts):,} captions"
-    counts += f" ({len(opened.skipped):,} images that cannot be read were left out)" if opened.skipped else ""
     print(f"{out}: {counts}, {megabytes:,.1f} MB, encoded by {arguments.run}")
     return 0
 

@@ -3,7 +3,7 @@
 import io
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -157,10 +157,7 @@ class TrainingCrops:
 
 SUFFIXES = (".jpg", ".jpeg", ".jfif", ".jpe", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff")
 # Of images that are not read: a folder with such is told so
-OTHER_SUFFIXES = (
-    ".heic", ".heif", ".avif", ".jp2", ".j2k", ".jpx", ".jxl", ".svg", ".pdf", ".psd", ".eps", ".ico", ".tga", ".ppm",
-    ".pgm", ".dng", ".cr2", ".nef", ".arw", ".exr", ".hdr",
-)  # fmt: skip
+OTHER_SUFFIXES = (".heic", ".heif", ".avif", ".jp2", ".j2k", ".jxl", ".svg", ".pdf", ".psd", ".tga", ".ppm", ".dng")
 RESOLUTION = 224  # pixels
 # The only formats that are read, whatever a file is called: Pillow would hand EPS, for example, to another program
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF")
@@ -169,6 +166,7 @@ _SCANS = 16  # of a JPEG of LARGEST pixels; encoders write about ten, and each c
 _LARGE = 1 << 25  # pixels; of larger images one is decoded at a time, because several would fill the memory
 _THREADS = 4  # decoding releases Python's lock, so threads run in parallel
 ImageFileLike = Path | str | bytes | BinaryIO | Image.Image
+_Tag = ExifTags.Base
 
 
 def read_image(
@@ -229,15 +227,13 @@ _opened: list[bool] = []  # for each image that is open, what the user had set o
 def _whole_files() -> Iterator[None]:
     """Pillow refuses files that are cut short, also where the program has asked it to fill them with grey."""
     with _state:
-        _opened.append(_opened[0] if _opened else ImageFile.LOAD_TRUNCATED_IMAGES)
+        _opened.append(any(_opened) or ImageFile.LOAD_TRUNCATED_IMAGES)
         ImageFile.LOAD_TRUNCATED_IMAGES = False
     try:
         yield
     finally:
         with _state:
-            before = _opened.pop()
-            if not _opened:
-                ImageFile.LOAD_TRUNCATED_IMAGES = before
+            ImageFile.LOAD_TRUNCATED_IMAGES = _opened.pop() and not _opened
 
 
 @contextmanager
@@ -259,28 +255,21 @@ def opened_image(file: ImageFileLike) -> Iterator[Image.Image]:
             file = io.BytesIO(file) if isinstance(file, bytes | bytearray | memoryview) else file
             opened = file if hasattr(file, "read") else stack.enter_context(open_regular(file))
             image = stack.enter_context(Image.open(opened, formats=FORMATS))
-            _require_few_scans(image)
+            if image.format in ("JPEG", "MPO"):
+                place, _ = image.fp.tell(), image.fp.seek(0)
+                scans, _ = image.fp.read().count(b"\xff\xda"), image.fp.seek(place)
+                if scans * image.size[0] * image.size[1] > _SCANS * LARGEST:
+                    raise BadInput("a JPEG of more scans than its pixels need")
         elif getattr(image, "tile", None):  # not decoded yet: Pillow turns a TIFF that it maps into rubbish
             stack.callback(setattr, image, "filename", image.filename)
             image.filename = ""
         pixels, tags = image.size[0] * image.size[1], getattr(image, "tag_v2", {})
-        tile = tags.get(ExifTags.Base.TileWidth, 0) * tags.get(ExifTags.Base.TileLength, 0)  # is decoded whole
+        tile = tags.get(_Tag.TileWidth, 0) * tags.get(_Tag.TileLength, 0)  # is decoded whole
         if max(pixels, tile) > LARGEST:
             raise Image.DecompressionBombError("{:,} × {:,} pixels, more than are read".format(*image.size))
         if pixels > _LARGE:
             stack.enter_context(_one_large)
         yield image
-
-
-def _require_few_scans(image: Image.Image) -> None:
-    """Refuse a JPEG that tells the decoder to go over its pixels again and again."""
-    if image.format in ("JPEG", "MPO"):
-        place = image.fp.tell()
-        image.fp.seek(0)
-        scans = image.fp.read().count(b"\xff\xda")
-        image.fp.seek(place)
-        if scans * image.size[0] * image.size[1] > _SCANS * LARGEST:
-            raise BadInput("a JPEG of more scans than its pixels need")
 
 
 def decoded(file: ImageFileLike) -> Image.Image:
@@ -314,25 +303,20 @@ def convert_to_rgb(image: Image.Image) -> Image.Image:
     """
     tags, of_png = getattr(image, "tag_v2", {}), image.format == "PNG"
     image.load()
-    if image.getexif().get(ExifTags.Base.Orientation, 1) != 1:
+    if image.getexif().get(_Tag.Orientation, 1) != 1:
         image = ImageOps.exif_transpose(image)
-    bits = max(np.atleast_1d(tags.get(ExifTags.Base.BitsPerSample, 16)))
-    if 2 in np.atleast_1d(tags.get(ExifTags.Base.SampleFormat, 1)):
-        raise BadInput("signed numbers, whose black and white are not known; save them as 8 or 16 bits without a sign")
-    if tags.get(ExifTags.Base.PlanarConfiguration) == 2 and bits > 8:  # Pillow takes their bytes for those of 8 bits
-        raise BadInput("a TIFF with planes of 16 bits; save it with its colours side by side, or with 8 bits")
+    bits, signed = (np.max(tags.get(getattr(_Tag, name), 0)) for name in ("BitsPerSample", "SampleFormat"))
+    if signed == 2 or (bits > 8 and tags.get(_Tag.PlanarConfiguration) == 2):  # Pillow takes their bytes for others
+        raise BadInput("a TIFF of signed numbers, or of planes of 16 bits; save it with 8 bits")
     if image.mode.startswith(("I", "F")):  # grey with 16 or 32 bits, which Pillow would clip to 255
-        values = np.asarray(image)
-        if of_png and image.mode == "I":  # 16 bits, as older versions of Pillow hold them
-            values = values.astype(np.uint16)
-        grey = eight_bits(values, bits)
-        if tags.get(ExifTags.Base.PhotometricInterpretation) == 0:  # white is zero, which Pillow heeds up to 8 bits
+        values = np.asarray(image, np.uint16 if of_png else None)  # which older versions of Pillow hold in 32 bits
+        grey = eight_bits(values, bits or 16)
+        if tags.get(_Tag.PhotometricInterpretation) == 0:  # white is zero, which Pillow heeds up to 8 bits
             grey = 255 - grey
         if image.mode != "F" and "transparency" in image.info:
             grey[values == image.info["transparency"]] = 255
         image = Image.fromarray(grey)
-    if image.mode == "La":
-        image = image.convert("LA")
+    image = image.convert("LA") if image.mode == "La" else image
     if image.has_transparency_data:
         image = image if image.mode == "RGBA" else image.convert("RGBA")
         image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
@@ -367,12 +351,11 @@ def pixels_of_array(x: np.ndarray) -> UInt8[np.ndarray, "h w 3"]:
     """
     if x.ndim == 3 and x.shape[0] in (1, 3, 4) and x.shape[2] > 4:
         x = np.moveaxis(x, 0, 2)
-    if x.ndim == 2:
-        x = x[..., None]
-    if x.ndim != 3 or x.shape[2] not in (1, 2, 3, 4) or not x.size:
+    x = x[..., 0] if x.ndim == 3 and x.shape[2] == 1 else x
+    if x.ndim not in (2, 3) or (x.ndim == 3 and x.shape[2] not in (2, 3, 4)) or not x.size:
         raise BadInput(f"an image must be height×width×3 (or grey, or a file), got {x.dtype} of {x.shape}.")
     x = eight_bits(x)
-    return x if x.shape[2] == 3 else np.asarray(convert_to_rgb(Image.fromarray(x[..., 0] if x.shape[2] == 1 else x)))
+    return x if x.shape[2:] == (3,) else np.asarray(convert_to_rgb(Image.fromarray(x)))
 
 
 def image_reader(
@@ -486,10 +469,16 @@ def inspect_images(files: Sequence[Path | str], progress: Callable | None = None
         pool.shutdown(cancel_futures=True)  # an interrupt does not wait for the remaining files
 
 
-def require_readable(files: Sequence[Path | str], progress: Callable | None = None) -> None:
+def unreadable(files: Mapping[str, Path | str]) -> tuple[dict[str, str], str]:
+    """(name → why, of those of the files that cannot be decoded; how many there are and the first, in a sentence)."""
+    bad = {name: why for name, (why, _) in zip(files, inspect_images([*files.values()]), strict=True) if why}
+    first = ", ".join(f"{name} ({why})" for name, why in [*bad.items()][:_SHOWN])
+    more = ", …; the command check lists all" if len(bad) > _SHOWN else ""
+    return bad, f"{len(bad):,} of {len(files):,} images cannot be read: {first}{more}."
+
+
+def require_readable(files: Sequence[Path | str]) -> None:
     """Raise DamagedFile, with how many there are and the first, where files cannot be decoded."""
-    found = zip(files, inspect_images(files, progress), strict=True)
-    if bad := [f"{file} ({why})" for file, (why, _) in found if why]:
-        more = ", …; the command check lists all" if len(bad) > _SHOWN else ""
-        listed = f"{', '.join(bad[:_SHOWN])}{more}. Replace them or take them out."
-        raise DamagedFile(f"{len(bad):,} of {len(files):,} images cannot be read: {listed}")
+    bad, said = unreadable({str(file): file for file in files})
+    if bad:
+        raise DamagedFile(f"{said} Replace them or take them out.")

@@ -141,7 +141,8 @@ class Vocabulary:
             if not are_texts or len(numbers) != len(ordered) or content.get("word2idx", numbers) != numbers:
                 raise ValueError("each word needs one number, the same in word2idx and idx2word")
         except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as e:
-            raise DamagedFile(f"not a vocabulary file (word2idx, idx2word, idx): {str(e)[:200]}.") from None
+            fault = f"it lacks {e}; words are numbered 0, 1, …" if isinstance(e, KeyError) else str(e)[:200]
+            raise DamagedFile(f"not a vocabulary file (word2idx, idx2word, idx): {fault}.") from None
         return cls(ordered, tokeniser)
 
 
@@ -168,8 +169,12 @@ def read_vocabulary(path: str | Path, tokeniser: str = "words") -> Vocabulary:
     try:
         content = _InertUnpickler(io.BytesIO(raw), encoding="latin1").load()
         numbers = content["word2idx"] if isinstance(content, dict) else content.word2idx
-        if sorted(numbers.values()) != list(range(len(numbers))) or not all(isinstance(word, str) for word in numbers):
-            raise ValueError("the numbers of its words are not 0, 1, …, each once")
+        if not all(isinstance(word, str) for word in numbers) or len({*numbers.values()}) < len(numbers):
+            raise ValueError("its words are no strings, or two have one number")
+        if sorted(numbers.values()) != list(range(len(numbers))):
+            first = min(numbers, key=numbers.get)
+            fault = f"{path.name}: its {len(numbers):,} words begin with {first!r} at number {numbers[first]}"
+            raise BadInput(f"{fault}; the authors' are numbered 0, 1, … without a gap, and 0 is <pad>.")
     except BadInput:
         raise
     except Exception as e:  # a damaged pickle raises errors of many kinds

@@ -21,7 +21,7 @@ from xmr_core.data.prepare import Prepared, prepare
 from xmr_core.data.readers.folder import load_folder
 from xmr_core.evaluation.analysis.representations import encode_split
 from xmr_core.evaluation.analysis.uncertainty import uncertainty
-from xmr_core.features.images import image_reader, inspect_images
+from xmr_core.features.images import image_reader, unreadable
 from xmr_core.methods.method import Method
 from xmr_core.methods.registry import build
 from xmr_core.models.load import as_model, model_of
@@ -175,10 +175,8 @@ def of_split(prepared: Prepared, split: str) -> Opened:
 def of_folder(model: Model, corpus: Corpus, skipped: Mapping[str, str]) -> Opened:
     """The images of a folder's corpus, but for those that are skipped."""
     if skipped:
-        images, captions = (
-            table[~ids.isin([*skipped])]
-            for table, ids in ((corpus.images, corpus.images.index), (corpus.captions, corpus.captions["image_id"]))
-        )
+        images = corpus.images.drop(index=[*skipped])
+        captions = corpus.captions[~corpus.captions["image_id"].isin([*skipped])]
         content = content_hash([corpus.image_fingerprint, images.index.tolist()])
         read = image_reader(images["path"].tolist())
         corpus = replace(corpus, images=images, captions=captions, image_fingerprint=content, read_pixels=read)
@@ -228,15 +226,12 @@ def open_folder(trained: TrainedRun | Model, folder: Path | str, label: str = ""
 def folder_library(trained: TrainedRun | Model, folder: Path | str) -> Library:
     """A library of a folder whose captions are encoded and whose images are not (None); see encoded_images."""
     model, corpus = as_model(trained), load_folder(folder)
-    found = zip(corpus.images.index, inspect_images(corpus.images["path"].tolist()), strict=True)
-    if skipped := {image_id: why for image_id, (why, _) in found if why}:
-        first = ", ".join(f"{image_id} ({why})" for image_id, why in [*skipped.items()][:3])
-        said = f"{len(skipped):,} of {len(corpus.images):,} images of {folder} cannot be read; the first: {first}"
-        if len(skipped) == len(corpus.images):
-            raise DamagedFile(f"{said}. Give a folder with images.")
-        warnings.warn(f"{said}. They are left out.", stacklevel=2)
-    opened = of_folder(model, corpus, skipped)
-    corpus = opened[0]
+    skipped, said = unreadable(corpus.images["path"].to_dict())
+    if len(skipped) == len(corpus.images):
+        raise DamagedFile(f"{folder}: {said} Replace them, or give a folder with images.")
+    if skipped:
+        warnings.warn(f"{folder}: {said} They are left out.", stacklevel=2)
+    corpus, *_ = opened = of_folder(model, corpus, skipped)
     ids, caption_ids = corpus.images.index.to_numpy(), corpus.captions.index.to_numpy()
     texts, relevances, captions, splits = corpus.captions["text"].to_numpy(), {}, None, None
     if len(texts):

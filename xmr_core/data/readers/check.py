@@ -67,7 +67,15 @@ def check_corpus(
         corpus = require_corpus(load(data_root, faults), name)
     title, obstacles, shown = f"{name} in {data_root}", list(faults.refused), []
     if deep and (image_files := getattr(getattr(corpus, "read_pixels", None), "files", None)):
-        _decode_images(corpus.images.index, inspect_images(image_files, progress), faults, shown, obstacles)
+        ids, (reasons, flat) = (
+            corpus.images.index,
+            map(np.array, zip(*inspect_images(image_files, progress), strict=True)),
+        )
+        shown.append(f"images decoded: {sum(reasons == ''):,} of {len(ids):,}")
+        faults.tolerate("images that use less than a tenth of the range of their numbers", ids[flat])
+        for reason in dict.fromkeys(reasons[reasons != ""].tolist()):
+            bad = ids[reasons == reason]
+            obstacles.append(f"{len(bad):,} images cannot be decoded ({reason}): {', '.join(map(str, bad))}")
     tolerated = [f"  {n:>7,}  {kind}{_listed(faults.examples[kind], n)}" for kind, n in faults.counts.items()]
     if corpus is None:
         return Report(f"{title}: not readable", obstacles, faults.counts, sections={"tolerated:": tolerated})
@@ -76,7 +84,7 @@ def check_corpus(
     vocabulary = {word for caption in words["train"] for word in caption}
     others = [word not in vocabulary for split in ("val", "test") for caption in words[split] for word in caption]
     about = {"network": network_of(corpus), **corpus.about}
-    shown[:0] = [
+    shown += [
         f"{key}: {about[key]}" for key in ("captions", "splits", "protocol", "boxes", "network") if about.get(key)
     ]
     shown += [f"words: {len(vocabulary):,} in train; {np.mean(others or [0]):.1%} of those in val and test are others"]
@@ -116,18 +124,6 @@ def _listed(names: Sequence[str], n: int) -> str:
     """': ' and the first of n names; nothing if no name is known."""
     more = ", …" if n > len(names[:EXAMPLES]) else ""
     return f": {', '.join(map(str, names[:EXAMPLES]))}{more}" if len(names) else ""
-
-
-def _decode_images(
-    ids: pd.Index, found: Sequence[tuple[str, bool]], faults: FaultLog, shown: list[str], obstacles: list[str]
-) -> None:
-    """Adds how many images are decoded, all that cannot be, and those that are nearly of one colour."""
-    reasons, flat = map(np.array, zip(*found, strict=True))
-    shown.append(f"images decoded: {sum(reasons == ''):,} of {len(ids):,}")
-    faults.tolerate("images that use less than a tenth of the range of their numbers", ids[flat])
-    for reason in dict.fromkeys(reasons[reasons != ""].tolist()):
-        bad = ids[reasons == reason]
-        obstacles.append(f"{len(bad):,} images cannot be decoded ({reason}): {', '.join(map(str, bad))}")
 
 
 def _examine_features(corpus: Corpus, deep: bool, shown: list[str], obstacles: list[str]) -> None:
