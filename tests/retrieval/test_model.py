@@ -131,7 +131,7 @@ def model():
         (lambda m: search(example_library(), image=3), "got int"),
         (lambda m: search(example_library(), ["a red square"]), "one sentence or one image"),
         (lambda m: search(example_library(), "a red square", k=1.5), "k must be at least 1"),
-        (lambda m: m.encode_images([np.zeros((4, 4, 3))]), "uint8"),
+        (lambda m: m.encode_images([np.full((4, 4, 3), 200.0)]), "from 0, black, to 1"),
         (lambda m: m.encode_images("nowhere.png"), "nowhere.png"),
         (lambda m: m.rank(["a dog"], np.zeros((2, 64, 64, 3), np.uint8), queries_are="words"), "queries_are"),
         (lambda m: m.rank(["a dog"], np.zeros((2, 64, 64, 3), np.uint8), k=0), "k must be"),

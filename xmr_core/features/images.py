@@ -224,7 +224,7 @@ _opened: list[bool] = []  # for each image that is open, what the user had set o
 
 
 @contextmanager
-def _whole_files() -> Iterator[None]:
+def _truncated_refused() -> Iterator[None]:
     """Pillow refuses files that are cut short, also where the program has asked it to fill them with grey."""
     with _state:
         _opened.append(any(_opened) or ImageFile.LOAD_TRUNCATED_IMAGES)
@@ -249,7 +249,7 @@ def opened_image(file: ImageFileLike) -> Iterator[Image.Image]:
     PIL.UnidentifiedImageError: cannot identify image file...
     """
     with ExitStack() as stack:
-        stack.enter_context(_whole_files())
+        stack.enter_context(_truncated_refused())
         image = file
         if not isinstance(file, Image.Image):
             file = io.BytesIO(file) if isinstance(file, bytes | bytearray | memoryview) else file
@@ -464,7 +464,7 @@ def inspect_images(files: Sequence[Path | str], progress: Callable | None = None
     pool = ThreadPoolExecutor(max(2, os.cpu_count() or 2))  # decoding releases Python's lock
     try:
         results = [pool.submit(list, map(_inspected, batch)) for batch in batches]
-        return [found for result in (progress or iter)(results) for found in result.result()]
+        return [pair for result in (progress or iter)(results) for pair in result.result()]
     finally:
         pool.shutdown(cancel_futures=True)  # an interrupt does not wait for the remaining files
 

@@ -212,8 +212,8 @@ class _Inert:
     """Stands for an array or type of numpy, or a path: it has what the file says. The real ones would take from a file
     the address of any memory."""
 
-    def __init__(self, *given):
-        self.given = given
+    def __init__(self, *arguments):
+        self.arguments = arguments
 
     def __setstate__(self, state):
         self.state = state
@@ -221,7 +221,7 @@ class _Inert:
 
 def _number(kind: _Inert, raw: bytes | str = b"") -> float | None:
     """A number of numpy, as Python's own; None for what is no plain number."""
-    code, raw = f"{kind.state[1]}{kind.given[0]}", raw.encode("latin1") if isinstance(raw, str) else raw
+    code, raw = f"{kind.state[1]}{kind.arguments[0]}", raw.encode("latin1") if isinstance(raw, str) else raw
     return np.frombuffer(raw, code)[0].item() if re.fullmatch(r"[<>=|][bfiu][1248]", code) else None
 
 
