@@ -1,10 +1,12 @@
 """xmr.load gives one object for every source, and a folder that travels."""
 
+import io
 import json
 import shutil
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from PIL import Image
@@ -150,7 +152,10 @@ def test_images_of_any_size_and_kind_are_read_alike(model, tmp_path):
     array = np.random.default_rng(0).integers(0, 256, (40, 70, 3), np.uint8)
     Image.fromarray(array).save(tmp_path / "a.png")
     forms = [array, Image.fromarray(array), tmp_path / "a.png", str(tmp_path / "a.png"), array[None], [array]]
-    forms.append(torch.from_numpy(array))
+    content, first = (tmp_path / "a.png").read_bytes(), torch.from_numpy(array).permute(2, 0, 1)
+    forms += [torch.from_numpy(array), first, [first / 255], first[None], content, [content], io.BytesIO(content)]
+    forms += [{"bytes": content, "path": None}, ({"bytes": None, "path": str(tmp_path / "a.png")},), iter([array])]
+    forms += [{"a": array}.values(), pd.Series([str(tmp_path / "a.png")])]
     encoded = [model.encode_images(form).x for form in forms]
     assert all(torch.equal(x, encoded[0]) for x in encoded[1:])
     many = model.encode_images(np.stack([array] * 70))
