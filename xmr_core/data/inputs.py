@@ -583,8 +583,8 @@ def pixels_of(image: ImageLike) -> UInt8[np.ndarray, "h w 3"]:
     if isinstance(image, str | os.PathLike):
         image = files.existing_file(os.fspath(image), "image")
     if isinstance(image, Path | bytes | bytearray | Image.Image) or hasattr(image, "read"):
-        with pictures.named(image):
-            return np.asarray(pictures.decoded(image))
+        with pictures.named(image), pictures.opened_image(image) as opened:
+            return np.asarray(pictures.convert_to_rgb(opened))
     x = as_array(image)
     if isinstance(image, Tensor) and x.ndim == 3 and x.shape[0] in (1, 3, 4) and x.shape[2] <= 4:
         raise BadInput(f"a tensor of {x.shape} may have its channels first or last; give it as an array h×w×channels.")

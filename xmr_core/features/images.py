@@ -183,8 +183,8 @@ def read_image(
     ...     read_image(f"{folder}/grey.png", resolution=2)[0].tolist()
     [[9, 9, 9], [9, 9, 9]]
     """
-    with named(path):
-        return _resized(decoded(path), resolution, crop, fit)
+    with named(path), opened_image(path) as image:
+        return _resized(convert_to_rgb(image), resolution, crop, fit)
 
 
 @contextmanager
@@ -270,12 +270,6 @@ def opened_image(file: ImageFileLike) -> Iterator[Image.Image]:
         if pixels > _LARGE:
             stack.enter_context(_one_large)
         yield image
-
-
-def decoded(file: ImageFileLike) -> Image.Image:
-    """An image as 8-bit RGB in its own size, turned as its EXIF data says. Raises: as opened_image."""
-    with opened_image(file) as image:
-        return convert_to_rgb(image)
 
 
 def read_thumbnail(path: Path | str, edge: int) -> UInt8[np.ndarray, "h w 3"]:

@@ -67,10 +67,8 @@ def check_corpus(
         corpus = require_corpus(load(data_root, faults), name)
     title, obstacles, shown = f"{name} in {data_root}", list(faults.refused), []
     if deep and (image_files := getattr(getattr(corpus, "read_pixels", None), "files", None)):
-        ids, (reasons, flat) = (
-            corpus.images.index,
-            map(np.array, zip(*inspect_images(image_files, progress), strict=True)),
-        )
+        ids, pairs = corpus.images.index, inspect_images(image_files, progress)
+        reasons, flat = map(np.array, zip(*pairs, strict=True))
         shown.append(f"images decoded: {sum(reasons == ''):,} of {len(ids):,}")
         faults.tolerate("images that use less than a tenth of the range of their numbers", ids[flat])
         for reason in dict.fromkeys(reasons[reasons != ""].tolist()):
