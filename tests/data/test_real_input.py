@@ -14,6 +14,7 @@ from PIL import Image, ImageFile, ImageOps
 
 from xmr_core.base import paths
 from xmr_core.base.errors import BadInput, CannotWrite, DamagedFile
+from xmr_core.data import config_for, prepare
 from xmr_core.data.inputs import pixels_of
 from xmr_core.data.readers.folder import from_frame, load_folder
 from xmr_core.data.readers.official import load_flickr8k
@@ -263,6 +264,13 @@ def test_truncated_images_are_no_images_whatever_the_program_has_asked_of_pillow
     assert ImageFile.LOAD_TRUNCATED_IMAGES and inspect_images([io.BytesIO(half)])[0][0]
 
 
+@pytest.mark.parametrize("suffix", ["jpeg", "png", "webp"])
+def test_exif_data_that_are_none_turn_nothing(suffix):
+    plain, odd = io.BytesIO(), io.BytesIO()
+    Image.fromarray(RGB).save(plain, suffix), Image.fromarray(RGB).save(odd, suffix, exif=b"Exif\0\0garbage")
+    assert np.array_equal(pixels_of(odd), pixels_of(plain))
+
+
 def test_a_jpeg_of_very_many_scans_is_refused_at_once():
     Image.new("L", (3000, 3000)).save(file := io.BytesIO(), "JPEG", progressive=True)
     content = file.getvalue()
@@ -284,14 +292,20 @@ def test_a_lack_of_memory_is_no_fault_of_a_file(tmp_path, monkeypatch, error):
             read(tmp_path / "a.png")
 
 
-def test_all_images_that_cannot_be_read_are_named_before_any_is_described(flickr):
+def test_all_images_that_cannot_be_read_are_named_before_any_is_described(flickr, monkeypatch):
+    whole = load_flickr8k(flickr)
     for n in (2, 5, 6):
         (flickr / "Flicker8k_Dataset" / f"{n}.jpg").write_bytes(b"no image")
     corpus, extractor = load_flickr8k(flickr), CellDescriptor(32)
-    extractor.batch = 1
-    for read in (lambda: cached_features(corpus, extractor, iter), lambda: corpus.read_pixels([2])):
-        with pytest.raises(DamagedFile, match=r"3 of 8 images cannot be read: .*2\.jpg .*5\.jpg .*6\.jpg "):
+    monkeypatch.setattr(CellDescriptor, "__call__", None)
+    config = config_for(corpus, features="pixels")
+    for read in (lambda: cached_features(corpus, extractor, iter), lambda: prepare(config)):
+        with pytest.raises(DamagedFile, match=r"3 of 8 images cannot be read: 2\.jpg .*, 5\.jpg .*, 6\.jpg "):
             read()
+    shutil.rmtree(flickr / "Flicker8k_Dataset")  # and what is known to be whole is not read again
+    cache_of = paths.folder("cache") / f"readable-{whole.image_fingerprint}.json"
+    cache_of.write_text("{}")
+    assert prepare(config_for(whole, features="pixels")).corpus is whole
 
 
 def test_words_and_numbers():

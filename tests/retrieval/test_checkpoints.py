@@ -295,7 +295,7 @@ def test_no_array_of_a_file_points_into_memory(tmp_path):
 
 WORDS_OFF = {
     "begin with 'the' at number 1": {"the": 1, "dog": 2}, "this one: .'the', 'dog'": {"the": 0, "dog": 1},
-    "two have one number": {"the": 0, "dog": 0},
+    "each once": {"the": 0, "dog": 0}, "at number 0; .* each once": {"the": 0, "dog": 2},
 }  # fmt: skip
 
 

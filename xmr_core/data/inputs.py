@@ -22,8 +22,8 @@ from xmr_core.base.row_file import JoinedRows, RowFile
 from xmr_core.base.types import Corpus, Features, Pixels, Tokens
 from xmr_core.data.config import DataConfig
 from xmr_core.data.corpora import as_array, import_named
+from xmr_core.features import cache, pretrained
 from xmr_core.features import images as pictures
-from xmr_core.features import pretrained
 from xmr_core.features.cache import Extractor, Reduction, cached_array, cached_features, identity_of, reduced_features
 from xmr_core.features.cells import CellDescriptor
 from xmr_core.features.efficientnet_lite import RESOLUTIONS, WAYS, EfficientNetLiteGrid, not_installed, packaged_weights
@@ -304,6 +304,7 @@ def image_inputs(
         else:
             extractor = _plain_extractor(kind, resolution)
         return _frozen(config, corpus, kind, extractor, progress)
+    cache.require_readable(corpus)
     network, identity = "", "pixels"
     if learns:
         folder = pretrained.find_pretrained(config.image_model)

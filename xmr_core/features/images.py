@@ -297,8 +297,8 @@ def convert_to_rgb(image: Image.Image) -> Image.Image:
     """
     tags, of_png = getattr(image, "tag_v2", {}), image.format == "PNG"
     image.load()
-    if image.getexif().get(_Tag.Orientation, 1) != 1:
-        image = ImageOps.exif_transpose(image)
+    with suppress(SyntaxError):  # EXIF data that are none turn nothing
+        image = ImageOps.exif_transpose(image) if image.getexif().get(_Tag.Orientation, 1) != 1 else image
     bits, signed = (np.max(tags.get(getattr(_Tag, name), 0)) for name in ("BitsPerSample", "SampleFormat"))
     if signed == 2 or (bits > 8 and tags.get(_Tag.PlanarConfiguration) == 2):  # Pillow takes their bytes for others
         raise BadInput("a TIFF of signed numbers, or of planes of 16 bits; save it with 8 bits")
@@ -361,14 +361,10 @@ def image_reader(
         rows: np.ndarray, resolution: int = resolution, crops: Sequence[Crop] | None = None, fit: Fit | None = None
     ) -> np.ndarray:
         jobs = [files[row] for row in rows], repeat(resolution), crops or [Crop()] * len(rows), repeat(fit)
-        try:
-            if len(rows) < 2 * _THREADS:
-                return np.stack(list(map(read_image, *jobs)))
-            with ThreadPoolExecutor(_THREADS) as pool:
-                return np.stack(list(pool.map(read_image, *jobs)))
-        except DamagedFile:
-            require_readable(files)  # names all of them, so that they are replaced together
-            raise
+        if len(rows) < 2 * _THREADS:
+            return np.stack(list(map(read_image, *jobs)))
+        with ThreadPoolExecutor(_THREADS) as pool:
+            return np.stack(list(pool.map(read_image, *jobs)))
 
     read.files = files
     return read
@@ -469,10 +465,3 @@ def unreadable(files: Mapping[str, Path | str]) -> tuple[dict[str, str], str]:
     first = ", ".join(f"{name} ({why})" for name, why in [*bad.items()][:_SHOWN])
     more = ", …; the command check lists all" if len(bad) > _SHOWN else ""
     return bad, f"{len(bad):,} of {len(files):,} images cannot be read: {first}{more}."
-
-
-def require_readable(files: Sequence[Path | str]) -> None:
-    """Raise DamagedFile, with how many there are and the first, where files cannot be decoded."""
-    bad, said = unreadable({str(file): file for file in files})
-    if bad:
-        raise DamagedFile(f"{said} Replace them or take them out.")

@@ -169,12 +169,10 @@ def read_vocabulary(path: str | Path, tokeniser: str = "words") -> Vocabulary:
     try:
         content = _InertUnpickler(io.BytesIO(raw), encoding="latin1").load()
         numbers = content["word2idx"] if isinstance(content, dict) else content.word2idx
-        if not all(isinstance(word, str) for word in numbers) or len({*numbers.values()}) < len(numbers):
-            raise ValueError("its words are no strings, or two have one number")
-        if sorted(numbers.values()) != list(range(len(numbers))):
+        if sorted(numbers.values()) != list(range(len(numbers))) or not all(isinstance(word, str) for word in numbers):
             first = min(numbers, key=numbers.get)
-            fault = f"{path.name}: its {len(numbers):,} words begin with {first!r} at number {numbers[first]}"
-            raise BadInput(f"{fault}; the authors' are numbered 0, 1, … without a gap, and 0 is <pad>.")
+            begin = f"its {len(numbers):,} words begin with {first!r} at number {numbers[first]}"
+            raise ValueError(f"{begin}; words are numbered 0, 1, …, each once, and 0 is <pad>")
     except BadInput:
         raise
     except Exception as e:  # a damaged pickle raises errors of many kinds

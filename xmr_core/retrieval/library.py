@@ -21,7 +21,8 @@ from xmr_core.data.prepare import Prepared, prepare
 from xmr_core.data.readers.folder import load_folder
 from xmr_core.evaluation.analysis.representations import encode_split
 from xmr_core.evaluation.analysis.uncertainty import uncertainty
-from xmr_core.features.images import image_reader, unreadable
+from xmr_core.features.cache import unreadable_images
+from xmr_core.features.images import image_reader
 from xmr_core.methods.method import Method
 from xmr_core.methods.registry import build
 from xmr_core.models.load import as_model, model_of
@@ -226,7 +227,7 @@ def open_folder(trained: TrainedRun | Model, folder: Path | str, label: str = ""
 def folder_library(trained: TrainedRun | Model, folder: Path | str) -> Library:
     """A library of a folder whose captions are encoded and whose images are not (None); see encoded_images."""
     model, corpus = as_model(trained), load_folder(folder)
-    skipped, said = unreadable(corpus.images["path"].to_dict())
+    skipped, said = unreadable_images(corpus)
     if len(skipped) == len(corpus.images):
         raise DamagedFile(f"{folder}: {said} Replace them, or give a folder with images.")
     if skipped:
