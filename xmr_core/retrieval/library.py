@@ -230,8 +230,10 @@ def folder_library(trained: TrainedRun | Model, folder: Path | str) -> Library:
     skipped, said = unreadable_images(corpus)
     if len(skipped) == len(corpus.images):
         raise DamagedFile(f"{folder}: {said} Replace them, or give a folder with images.")
-    if skipped:
-        warnings.warn(f"{folder}: {said} They are left out.", stacklevel=2)
+    lost = [f"{said} They are left out."] * bool(skipped)
+    lost += [f"{n:,} {kind}." for kind, n in corpus.faults.items() if "are not read" in kind]
+    if lost:
+        warnings.warn(f"{folder}: {' '.join(lost)}", stacklevel=2)
     corpus, *_ = opened = of_folder(model, corpus, skipped)
     ids, caption_ids = corpus.images.index.to_numpy(), corpus.captions.index.to_numpy()
     texts, relevances, captions, splits = corpus.captions["text"].to_numpy(), {}, None, None
