@@ -141,7 +141,8 @@ def test_images_that_cannot_be_read_are_left_out_of_an_index_and_listed(runs, li
     (folder / "captions.csv").write_text(f"image,caption\n0.png,{texts[0]}\nbad.png,{texts[1]}\n")
     (folder / "bad.png").write_bytes((folder / "0.png").read_bytes()[:-40])
     (folder / "more" / "none.jpg").write_bytes(b"none"), (folder / "phone.HEIC").touch()
-    with pytest.warns(UserWarning, match=r"2 of 8 images cannot be read: bad\.png .*more/none\.jpg .* left out.* 1 .*heic"):
+    listed = r"2 of 8 images cannot be read: bad\.png .*more/none\.jpg .* left out.* 1 .*heic"
+    with pytest.warns(UserWarning, match=listed):
         index_folder(runs["dive"], folder, tmp_path / "i")
     stored = open_index(tmp_path / "i", verify=True)
     assert set(stored.about["skipped"]) == {*stored.skipped} == {"bad.png", "more/none.jpg"}
