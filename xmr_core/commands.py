@@ -268,7 +268,6 @@ def index(arguments: argparse.Namespace) -> int:
 def search(arguments: argparse.Namespace) -> int:
     """Print the answers to a sentence or an image, and with --explain why they are answers. Returns 0."""
     gc.disable()  # while libraries load, it would visit all objects of torch again and again
-    from xmr_core.data.inputs import pixels_of
     from xmr_core.retrieval import engine, explain, ranking
     from xmr_core.retrieval.index import open_index
 
@@ -283,7 +282,7 @@ def search(arguments: argparse.Namespace) -> int:
     if len(table) < arguments.k:
         print(f"{len(table)} answers, and not {arguments.k}: there are no more", file=sys.stderr)
     if arguments.explain:
-        query = ranking.Query("text", text) if file is None else ranking.Query("upload", pixels=pixels_of(file))
+        query = ranking.Query("text", text) if file is None else ranking.Query("upload", pixels=file)
         lines = ["\nwhat adds to the scores", *explain.in_sentences(explain.explained(library, query, table))]
     value = {"answers": table.to_dict("records"), **table.attrs, "explained": lines[1:]}
     nearest = [f"{word} (as {other})" for word, other in table.attrs["nearest"].items()]

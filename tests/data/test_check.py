@@ -144,6 +144,20 @@ def test_a_folder_to_search_is_none_to_train_on(tmp_path):
     assert len(report.obstacles) == 3 and "to be searched" in report.text()
 
 
+def test_images_without_contrast_of_other_kinds_and_all_that_are_damaged_are_listed(flickr):
+    folder = flickr / "Flicker8k_Dataset"
+    for n, deep in (("4", 4095), ("5", 65535), ("6", 10)):  # twelve bits in sixteen, sixteen, and nearly of one colour
+        array = np.linspace(0, deep, 100).reshape(10, 10).astype(np.uint16 if deep > 10 else np.uint8)
+        Image.fromarray(array).save(folder / f"{n}.jpg", "PNG" if deep > 10 else "JPEG")
+    (folder / "x.HEIC").touch(), (folder / "y.avif").touch()
+    for n in range(7, 12):
+        (folder / f"{n}.jpg").write_bytes(b"none")
+    report = check_corpus("flickr8k", load_flickr8k, flickr)
+    assert "2  images that use less than a tenth of the range of their numbers: 4.jpg, 6.jpg" in report.text()
+    assert "2  images of kinds that are not read (.avif, .heic): convert them to JPEG or PNG: " in report.text()
+    assert "5 images cannot be decoded" in report.text() and all(f"{n}.jpg" in report.text() for n in range(7, 12))
+
+
 def test_features_are_looked_at_too(tmp_path):
     for stem, n in (("train", 300), ("dev", 2), ("testall", 2)):
         array = np.random.default_rng(0).normal(size=(n, 3, 4)).astype(np.float32)

@@ -36,6 +36,22 @@ def rows(corpus) -> list[tuple[str, str]]:
     return list(zip(corpus.captions["image_id"], corpus.captions["text"], strict=True))
 
 
+def test_images_are_known_by_suffix_and_without_one_by_content(tmp_path):
+    names = ("a.JFIF", "b.jpe", "c.Png", "without", "x/0013", "of a dog.jpg")
+    (tmp_path / "x").mkdir()
+    for name in names:
+        Image.new("RGB", (9, 9)).save(tmp_path / name, "JPEG")
+    (tmp_path / "README").write_text("no image")
+    (tmp_path / "captions.csv").write_text("image,caption\n" + "".join(f"{name},A dog.\n" for name in names))
+    corpus = load_folder(tmp_path)
+    assert set(corpus.images.index) == set(corpus.captions["image_id"]) == set(names)
+    assert corpus.read_pixels(range(6)).shape == (6, 224, 224, 3) and not corpus.faults
+    for n, name in enumerate(names):
+        (tmp_path / name).rename(tmp_path / f"{n}.heic")
+    with pytest.raises(BadInput, match=r"only images of kinds that are not read \(\.heic\): convert them"):
+        load_folder(tmp_path)
+
+
 def test_without_captions_it_is_a_folder_to_search(photos):
     corpus = load_folder(photos)
     assert corpus.images.index.tolist() == sorted(IMAGES) and set(corpus.images["split"]) == {"test"}

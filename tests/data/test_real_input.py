@@ -1,22 +1,37 @@
 """Flickr8k's official layout with its faults, pictures, word vectors and the feature cache."""
 
+import io
 import json
 import math
 import shutil
+import struct
 from unicodedata import normalize
 
 import numpy as np
+import pandas as pd
 import pytest
-from PIL import Image
+import torch
+from PIL import Image, ImageFile, ImageOps
 
 from xmr_core.base import paths
 from xmr_core.base.errors import BadInput, CannotWrite, DamagedFile
 from xmr_core.base.fingerprint import content_hash
+from xmr_core.data import config_for, prepare
+from xmr_core.data.inputs import pixels_of
+from xmr_core.data.readers.folder import from_frame, load_folder
 from xmr_core.data.readers.official import load_flickr8k
 from xmr_core.features import cache
 from xmr_core.features.cache import Reduction, cached_features, principal_components, reduced_features
 from xmr_core.features.cells import CellDescriptor
-from xmr_core.features.images import TrainingCrops, convert_to_rgb, read_image
+from xmr_core.features.images import (
+    TrainingCrops,
+    convert_to_rgb,
+    image_reader,
+    inspect_image,
+    inspect_images,
+    read_image,
+    read_thumbnail,
+)  # fmt: skip
 from xmr_core.features.words import (
     UNKNOWN,
     NearestWords,
@@ -26,6 +41,7 @@ from xmr_core.features.words import (
     tokenise,
     tokenise_1,
 )
+from xmr_core.retrieval.ranking import Query
 
 pytestmark = pytest.mark.usefixtures("own_home")
 
@@ -132,6 +148,174 @@ def test_pictures_of_any_kind_become_rgb(tmp_path):
     assert read_image(tmp_path / "turned.png", 32)[-1, 0, 0] == 255
     floats = Image.fromarray(np.array([[0.0, 0.5, 1.0]], np.float32))
     assert np.asarray(convert_to_rgb(floats))[0, :, 0].tolist() == [0, 128, 255], "at most 1, and not black"
+
+
+# Doors: one image is the same however it is given.
+
+PHOTO = np.random.default_rng(3).integers(0, 256, (20, 12, 4), np.uint8)
+FORMATS = {  # suffix → modes that Pillow writes there
+    "png": ("1", "L", "LA", "P", "RGB", "RGBA", "I;16"), "jpg": ("L", "RGB", "CMYK"), "webp": ("RGB", "RGBA"),
+    "tiff": ("1", "L", "LA", "RGB", "RGBA", "CMYK", "LAB", "YCbCr", "I;16", "F"), "gif": ("L", "P", "RGBA"),
+    "bmp": ("1", "L", "RGB", "RGBA"),
+}  # fmt: skip
+
+
+def in_mode(mode: str) -> Image.Image:
+    if mode == "I;16":
+        return Image.fromarray(PHOTO[..., 0].astype(np.uint16) * 256 + PHOTO[..., 1])
+    if mode == "F":
+        return Image.fromarray(PHOTO[..., 0] / np.float32(255))
+    return Image.fromarray(PHOTO).convert("L" if mode == "LA" else "RGBA" if mode == "RGBA" else "RGB").convert(mode)
+
+
+@pytest.mark.parametrize(("suffix", "mode"), [(s, m) for s, modes in FORMATS.items() for m in modes])
+def test_every_door_gives_the_same_pixels(tmp_path, suffix, mode):
+    for orientation in (1,) if suffix in ("gif", "bmp") else range(1, 9) if mode in ("RGB", "L") else (1, 6):
+        image, file = in_mode(mode), tmp_path / f"ein \u00fcber # 100%, u\u0308.{suffix.upper()}"
+        exif = Image.Exif()
+        exif[0x0112] = orientation
+        image.save(file, **({"exif": exif} if orientation > 1 else {}))
+        want, content = pixels_of(file), file.read_bytes()
+        assert want.shape == ((20, 12, 3) if orientation < 5 else (12, 20, 3)) and want.dtype == np.uint8
+        (wrong := tmp_path / "wrong.jpe").write_bytes(content)
+        (loaded := Image.open(file)).load()
+        forms = [str(file), wrong, content, io.BytesIO(content), Image.open(file)]
+        forms += [loaded] * (suffix != "tiff" or orientation < 5)  # Pillow turns what it mapped into rubbish
+        forms += [{"bytes": content, "path": None}, {"bytes": None, "path": str(file)}]
+        forms += [Query("upload", pixels=content).pixels]
+        turned = ImageOps.exif_transpose(Image.open(io.BytesIO(content)))
+        forms += [turned] + [np.asarray(turned)] * (turned.mode in ("1", "L", "LA", "RGB", "RGBA", "I;16", "F"))
+        for form in forms:
+            assert np.array_equal(pixels_of(form), want), (type(form), orientation)
+        for corpus in (
+            load_folder(tmp_path),
+            from_frame(pd.DataFrame({"image": [file.name], "caption": ["a"]}), tmp_path),
+        ):
+            assert np.array_equal(corpus.read_pixels([0], 12)[0], read_image(file, 12))
+        assert np.array_equal(read_thumbnail(file, 20), want) or suffix == "jpg"
+
+
+RGB, GREY, ALPHA = PHOTO[..., :3], np.stack([PHOTO[..., 0]] * 3, -1), pixels_of(Image.fromarray(PHOTO))
+ARRAYS = {  # what is given → its pixels
+    "h w": (PHOTO[..., 0], GREY), "h w 1": (PHOTO[..., :1], GREY), "1 h w": (PHOTO[None, ..., 0], GREY),
+    "h w 4": (PHOTO, ALPHA), "4 h w": (np.moveaxis(PHOTO, 2, 0), ALPHA), "3 h w": (np.moveaxis(RGB, 2, 0), RGB),
+    "h w 2": (PHOTO[..., [0, 3]], pixels_of(Image.fromarray(np.ascontiguousarray(PHOTO[..., [0, 3]])))),
+    "torch": (torch.from_numpy(RGB / np.float32(255)).permute(2, 0, 1), RGB), "float64": (RGB / 255, RGB),
+    "float16": ((RGB / 255).astype(np.float16), RGB), "bfloat16": (torch.ones(20, 12, 3).bfloat16(), RGB * 0 + 255),
+    "uint16": (RGB.astype(np.uint16) * 256 + 9, RGB), "of another order": (RGB.astype(">u2") * 256, RGB),
+    "bool": (RGB > 99, (RGB > 99) * np.uint8(255)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", ARRAYS)
+def test_arrays_are_read_by_their_type_and_shape(form):
+    given, want = ARRAYS[form]
+    assert np.array_equal(pixels_of(given), want) and pixels_of(given).dtype == np.uint8
+
+
+UNREAD = {
+    "int64": RGB.astype(int), "uint32": RGB.astype(np.uint32), "floats to 255": RGB.astype(float),
+    "NaN": np.full((4, 4, 3), np.nan), "negative": RGB / -255, "infinite": np.full((4, 4), np.inf), "none": RGB[:0],
+    "5 channels": np.zeros((9, 9, 5), np.uint8), "4 axes": RGB[None], "a tensor of 3 × 9 × 3": torch.zeros(3, 9, 3),
+    "mode I": Image.fromarray(PHOTO[..., 0]).convert("I"), "mode F": Image.fromarray(PHOTO[..., 0]).convert("F"),
+    "no image": b"GIF89a", "a number": 3, "no row of a data set": {"label": 3},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", UNREAD)
+def test_what_has_no_known_white_or_shape_is_refused(form):
+    with pytest.raises((BadInput, DamagedFile)):
+        pixels_of(UNREAD[form])
+
+
+@pytest.mark.parametrize("top", [255, 256, 4095, 65535])
+def test_the_largest_number_of_an_image_does_not_scale_it(tmp_path, top):
+    values = np.arange(top - 15, top + 1, dtype=np.uint16).reshape(4, 4)
+    Image.fromarray(values).save(tmp_path / "a.png"), Image.fromarray(values).save(tmp_path / "a.tif")
+    for suffix in ("png", "tif"):
+        assert np.array_equal(pixels_of(tmp_path / f"a.{suffix}")[..., 0], values >> 8)
+    assert np.array_equal(pixels_of(values)[..., 2], values >> 8)
+
+
+def tiff_of(values: np.ndarray, **tags: int) -> bytes:
+    """A grey TIFF of these numbers. tags: as _262=0 for one in which white is zero."""
+    h, w = values.shape
+    head = {256: w, 257: h, 258: 8 * values.itemsize, 259: 1, 262: 1, 277: 1, 278: h, 279: values.nbytes}
+    head |= {int(name[1:]): value for name, value in tags.items()}
+    head[273] = 8 + 2 + 12 * (len(head) + 1) + 4
+    rows = b"".join(struct.pack("<HHII", tag, 4, 1, value) for tag, value in sorted(head.items()))
+    return struct.pack("<2sHIH", b"II", 42, 8, len(head)) + rows + bytes(4) + values.tobytes()
+
+
+def test_numbers_of_tiffs():
+    deep, packed = (
+        np.array([[0, 1000, 40000, 65535]], "<u2"),
+        np.array([[0x00, 0x0F, 0xFF, 0x80, 0x0F, 0xFF]], np.uint8),
+    )
+    assert pixels_of(tiff_of(deep, _262=0))[0, :, 0].tolist() == [255, 252, 99, 0], "white is zero"
+    assert pixels_of(tiff_of(packed, _256=4, _258=12))[0, :, 0].tolist() == [0, 255, 128, 255], "12 bits"
+    for signed in (deep, packed):
+        with pytest.raises(DamagedFile, match="signed"):
+            pixels_of(tiff_of(signed, _339=2))
+    for floats in ([0, 2], [0, np.nan]):
+        with pytest.raises(DamagedFile, match="must lie from 0"):
+            pixels_of(tiff_of(np.array([floats], "<f4"), _339=3))
+    with pytest.raises(DamagedFile, match="more than"):  # before a tile of gigabytes is filled
+        pixels_of(tiff_of(deep, _322=30000, _323=30000, _324=8, _325=8))
+
+
+def test_truncated_images_are_no_images_whatever_the_program_has_asked_of_pillow(monkeypatch):
+    Image.fromarray(np.tile(RGB, (9, 9, 1))).save(file := io.BytesIO(), "JPEG")
+    half = file.getvalue()[: len(file.getvalue()) // 2]
+    monkeypatch.setattr(ImageFile, "LOAD_TRUNCATED_IMAGES", True)
+    for form in (half, io.BytesIO(half), Image.open(io.BytesIO(half))):
+        with pytest.raises(DamagedFile, match="truncated"):
+            pixels_of(form)
+    assert ImageFile.LOAD_TRUNCATED_IMAGES and inspect_images([io.BytesIO(half)])[0][0]
+
+
+@pytest.mark.parametrize("suffix", ["jpeg", "png", "webp"])
+def test_exif_data_that_are_none_turn_nothing(suffix):
+    plain, odd = io.BytesIO(), io.BytesIO()
+    Image.fromarray(RGB).save(plain, suffix), Image.fromarray(RGB).save(odd, suffix, exif=b"Exif\0\0garbage")
+    assert np.array_equal(pixels_of(odd), pixels_of(plain))
+
+
+def test_a_jpeg_of_very_many_scans_is_refused_at_once():
+    Image.new("L", (3000, 3000)).save(file := io.BytesIO(), "JPEG", progressive=True)
+    content = file.getvalue()
+    assert pixels_of(content).shape == (3000, 3000, 3)
+    with pytest.raises(DamagedFile, match="scans"):
+        pixels_of(content[:-2] + content[content.rindex(b"\xff\xda") : -2] * 300 + content[-2:])
+
+
+@pytest.mark.parametrize("error", [MemoryError(), OSError("out of memory error when reading image file")])
+def test_a_lack_of_memory_is_no_fault_of_a_file(tmp_path, monkeypatch, error):
+    Image.fromarray(RGB).save(tmp_path / "a.png")
+
+    def fails(*_, **__):
+        raise error
+
+    monkeypatch.setattr("xmr_core.features.images.convert_to_rgb", fails)
+    for read in (read_image, pixels_of, inspect_image, lambda path: image_reader([path])([0])):
+        with pytest.raises(MemoryError):
+            read(tmp_path / "a.png")
+
+
+def test_all_images_that_cannot_be_read_are_named_before_any_is_described(flickr, monkeypatch):
+    whole = load_flickr8k(flickr)
+    for n in (2, 5, 6):
+        (flickr / "Flicker8k_Dataset" / f"{n}.jpg").write_bytes(b"no image")
+    corpus, extractor = load_flickr8k(flickr), CellDescriptor(32)
+    monkeypatch.setattr(CellDescriptor, "__call__", None)
+    config = config_for(corpus, features="pixels")
+    for read in (lambda: cached_features(corpus, extractor, iter), lambda: prepare(config)):
+        with pytest.raises(DamagedFile, match=r"3 of 8 images cannot be read: 2\.jpg .*, 5\.jpg .*, 6\.jpg "):
+            read()
+    shutil.rmtree(flickr / "Flicker8k_Dataset")  # and what is known to be whole is not read again
+    cache_of = paths.folder("cache") / f"readable-{whole.image_fingerprint}.json"
+    cache_of.write_text("{}")
+    assert prepare(config_for(whole, features="pixels")).corpus is whole
 
 
 def test_words_and_numbers():

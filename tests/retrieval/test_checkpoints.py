@@ -11,6 +11,7 @@ import sys
 import types
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from golden import listings
@@ -267,6 +268,48 @@ def test_nothing_that_is_pickled_is_run(tmp_path):
     with pytest.raises(BadInput, match="uses .*system, which is no part of a vocabulary"):
         read_vocabulary(tmp_path / "evil.pkl")
     assert not trap.exists()
+
+
+@pytest.mark.parametrize("key", ["model", "state_dict", "model_state_dict", "net"])
+def test_numbers_of_numpy_are_plain_and_the_state_dict_is_found(tmp_path, key):
+    weights = scan_file()[0]
+    held = {f"module.{name}": value for name, value in weights.items()}
+    extra = {"best": np.float64(3.5), "on": np.bool_(True), "history": np.ones(3), "kind": np.dtype("f4")}
+    extra |= {"root": tmp_path, "objects": np.array([None, "a"]), "args": argparse.Namespace(lr=np.float32(0.5))}
+    torch.save({key: held, **extra}, tmp_path / "a.pth")
+    torch.save({"state_dict": {key: held}}, tmp_path / "b.pth", _use_new_zipfile_serialization=False)
+    for name in "ab":
+        tensors = read_official(tmp_path / f"{name}.pth").tensors
+        assert tensors.keys() == weights.keys() and all(torch.equal(tensors[k], weights[k]) for k in weights)
+    assert read_official(tmp_path / "a.pth").options == {"lr": 0.5}
+
+
+def test_no_array_of_a_file_points_into_memory(tmp_path):
+    class Pointer:
+        def __reduce__(self):
+            return np.ndarray, ((1,), np.dtype("O"), b"12345678")  # whose first use would end the process
+
+    torch.save({"model": scan_file(), "opt": {"a": Pointer()}}, tmp_path / "a.pth")
+    assert type(read_official(tmp_path / "a.pth").options["a"]) is not np.ndarray
+
+
+WORDS_OFF = {
+    "begin with 'the' at number 1": {"the": 1, "dog": 2}, "this one: .'the', 'dog'": {"the": 0, "dog": 1},
+    "each once": {"the": 0, "dog": 0}, "at number 0; .* each once": {"the": 0, "dog": 2},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", WORDS_OFF)
+def test_words_that_are_numbered_otherwise_are_named(tmp_path, fault):
+    numbers = WORDS_OFF[fault]
+    (tmp_path / "v.pkl").write_bytes(pickle.dumps({"word2idx": numbers}))
+    with pytest.raises((BadInput, DamagedFile), match=fault):
+        read_vocabulary(tmp_path / "v.pkl")
+    if fault.startswith("begin"):
+        table = {"word2idx": numbers, "idx2word": {str(n): word for word, n in numbers.items()}, "idx": 3}
+        (tmp_path / "v.json").write_text(json.dumps(table))
+        with pytest.raises(DamagedFile, match="lacks '0'; words are numbered 0, 1"):
+            read_vocabulary(tmp_path / "v.json")
 
 
 def test_a_truncated_or_foreign_file_is_named(tmp_path):

@@ -8,6 +8,7 @@ import shutil
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 import tiny_models
 import torch
@@ -137,7 +138,7 @@ def model():
         (lambda m: search(example_library(), image=3), "got int"),
         (lambda m: search(example_library(), ["a red square"]), "one sentence or one image"),
         (lambda m: search(example_library(), "a red square", k=1.5), "k must be at least 1"),
-        (lambda m: m.encode_images([np.zeros((4, 4, 3))]), "uint8"),
+        (lambda m: m.encode_images([np.full((4, 4, 3), 200.0)]), "from 0, black, to 1"),
         (lambda m: m.encode_images("nowhere.png"), "nowhere.png"),
         (lambda m: m.rank(["a dog"], np.zeros((2, 64, 64, 3), np.uint8), queries_are="words"), "queries_are"),
         (lambda m: m.rank(["a dog"], np.zeros((2, 64, 64, 3), np.uint8), k=0), "k must be"),
@@ -156,7 +157,10 @@ def test_images_of_any_size_and_kind_are_read_alike(model, tmp_path):
     array = np.random.default_rng(0).integers(0, 256, (40, 70, 3), np.uint8)
     Image.fromarray(array).save(tmp_path / "a.png")
     forms = [array, Image.fromarray(array), tmp_path / "a.png", str(tmp_path / "a.png"), array[None], [array]]
-    forms.append(torch.from_numpy(array))
+    content, first = (tmp_path / "a.png").read_bytes(), torch.from_numpy(array).permute(2, 0, 1)
+    forms += [torch.from_numpy(array), first, [first / 255], first[None], content, [content], io.BytesIO(content)]
+    forms += [{"bytes": content, "path": None}, ({"bytes": None, "path": str(tmp_path / "a.png")},), iter([array])]
+    forms += [{"a": array}.values(), pd.Series([str(tmp_path / "a.png")])]
     encoded = [model.encode_images(form).x for form in forms]
     assert all(torch.equal(x, encoded[0]) for x in encoded[1:])
     many = model.encode_images(np.stack([array] * 70))

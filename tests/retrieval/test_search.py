@@ -135,6 +135,29 @@ def test_a_folder_with_captions_brings_them_along(runs, libraries, folder, tmp_p
     }
 
 
+def test_images_that_cannot_be_read_are_left_out_of_an_index_and_listed(runs, libraries, folder, tmp_path, capsys):
+    whole = open_folder(runs["dive"], folder)
+    texts = libraries["dive"].texts
+    (folder / "captions.csv").write_text(f"image,caption\n0.png,{texts[0]}\nbad.png,{texts[1]}\n")
+    (folder / "bad.png").write_bytes((folder / "0.png").read_bytes()[:-40])
+    (folder / "more" / "none.jpg").write_bytes(b"none"), (folder / "phone.HEIC").touch()
+    listed = r"2 of 8 images cannot be read: bad\.png .*more/none\.jpg .* left out.* 1 .*heic"
+    with pytest.warns(UserWarning, match=listed):
+        index_folder(runs["dive"], folder, tmp_path / "i")
+    stored = open_index(tmp_path / "i", verify=True)
+    assert set(stored.about["skipped"]) == {*stored.skipped} == {"bad.png", "more/none.jpg"}
+    assert stored.image_ids.tolist() == whole.image_ids.tolist() and stored.texts.tolist() == [texts[0]]
+    assert torch.equal(stored.images.x, whole.images.x) and np.array_equal(stored.pixels(3), whole.pixels(3))
+    assert torch.equal(stored.inputs([3]).local_feats, whole.inputs([3]).local_feats)
+    with pytest.warns(UserWarning, match="2 of 8"):
+        assert main(["index", runs["dive"].id, str(tmp_path / "j"), "--folder", str(folder)]) == 0
+    assert "6 images, 1 captions" in capsys.readouterr().out
+    for file in folder.rglob("*.png"):
+        file.write_bytes(b"none")
+    with pytest.raises(DamagedFile, match="8 of 8 images cannot be read"):
+        index_folder(runs["dive"], folder, tmp_path / "k")
+
+
 def test_pictures_like_a_picture_where_nothing_has_captions(runs, folder, tmp_path):
     for name in ("dive", "pcme", "vse++"):
         stored = open_index(index_folder(runs[name], folder, tmp_path / name))

@@ -2,6 +2,7 @@
 one wording for all of them; and packages that only some tasks need."""
 
 import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from importlib.util import find_spec
@@ -38,14 +39,17 @@ def unknown(kind: str, value: object, choices, where: str = "") -> BadInput:
 
     >>> print(unknown("method", "scna", ["scan", "dive"]))
     unknown method 'scna'. Did you mean 'scan'? Known: dive, scan.
+    >>> print(unknown("method", "vsepp", ["pvse", "vse++"]))
+    unknown method 'vsepp'. Did you mean 'vse++'? Known: pvse, vse++.
     >>> print(unknown("fine_tune", "none", ["", "image"]))
     unknown fine_tune 'none'. Known: '', image.
     """
     import difflib
 
     names = sorted(str(choice) or "''" for choice in choices)
-    near = difflib.get_close_matches(str(value), names, n=1, cutoff=0.5)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
+    plain = [re.sub(r"[\W_]", "", str(name).lower().replace("+", "p")) for name in (*names, value)]
+    near = difflib.get_close_matches(plain.pop(), plain, n=1, cutoff=0.5)
+    hint = f" Did you mean {names[plain.index(near[0])]!r}?" if near else ""
     listing = f"Known: {', '.join(names)}."
     if len(names) > _LISTED:
         close = ", ".join(difflib.get_close_matches(str(value), names, n=5, cutoff=0.0))

@@ -1,14 +1,16 @@
 """How images and sentences become what a method reads: one description of each, for a corpus and for any others."""
 
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import torch
 from jaxtyping import UInt8
-from PIL import Image, ImageOps
+from PIL import Image
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 from tqdm.auto import tqdm
@@ -21,8 +23,8 @@ from xmr_core.base.tensors import padded
 from xmr_core.base.types import Brief, Corpus, Features, Pixels, Tokens
 from xmr_core.data.config import DataConfig
 from xmr_core.data.corpora import as_array, import_named
+from xmr_core.features import cache, pretrained
 from xmr_core.features import images as pictures
-from xmr_core.features import pretrained
 from xmr_core.features.cache import Extractor, Reduction, cached_array, cached_features, identity_of, reduced_features
 from xmr_core.features.cells import CellDescriptor
 from xmr_core.features.efficientnet_lite import RESOLUTIONS, WAYS, EfficientNetLiteGrid, not_installed, packaged_weights
@@ -306,6 +308,7 @@ def image_inputs(
         else:
             extractor = _plain_extractor(kind, resolution)
         return _frozen(config, corpus, kind, extractor, progress)
+    cache.require_readable(corpus)
     network, identity = "", "pixels"
     if learns:
         folder = pretrained.find_pretrained(config.image_model)
@@ -571,43 +574,45 @@ def read_inputs(folder: Path, description: Mapping, inputs: Inputs, words: Vocab
 
 # Images in the forms in which a user has them, as a loaded model reads them.
 
-ImageLike = str | Path | Image.Image | np.ndarray
+ImageLike = str | os.PathLike | bytes | BinaryIO | Mapping | Image.Image | np.ndarray | Tensor
 
 
 def listed(images, one_has_three_axes: bool) -> Sequence:
     """Images as a list or an array with one entry for each; a single one becomes a list of one.
 
-    one_has_three_axes: whether an array of three axes is one image. Raises: BadInput for no image.
+    one_has_three_axes: whether an array of two or three axes is one image. Raises: BadInput for no image.
     """
-    if isinstance(images, Tensor) or hasattr(images, "to_numpy"):  # a table of pandas
+    if hasattr(images, "to_numpy"):  # a table of pandas
         images = as_array(images)
-    one = one_has_three_axes and isinstance(images, np.ndarray) and images.ndim == 3
-    if one or isinstance(images, str | Path | Image.Image):
+    is_array = isinstance(images, np.ndarray | Tensor)
+    if is_array and one_has_three_axes and images.ndim in (2, 3):
         return [images]
-    images = images if hasattr(images, "__len__") else list(images)
+    if isinstance(images, str | os.PathLike | bytes | bytearray | Mapping | Image.Image) or hasattr(images, "read"):
+        return [images]
+    images = images if is_array or isinstance(images, Sequence) else list(images)
     if not len(images):
         raise BadInput("no image given; give at least one.")
     return images
 
 
-def pixels_of(image: ImageLike | Tensor) -> UInt8[np.ndarray, "h w 3"]:
-    """The pixels of an image given as a file, a PIL image or an array.
+def pixels_of(image: ImageLike) -> UInt8[np.ndarray, "h w 3"]:
+    """The pixels of an image, equal whether it is given as a path, the file's bytes, an open file, a PIL image (turned
+    as its EXIF data says), a row of a column of `datasets` (with 'bytes' and 'path'), or an array of its numbers.
 
+    Arrays: see features.images.pixels_of_array.
     Raises: BadInput for what is no image; DamagedFile for a file that cannot be read.
     """
-    if isinstance(image, str | Path):
-        image = files.existing_file(image, "image")
-    try:
-        if isinstance(image, Path):
-            image = pictures.decoded(image)
-        if isinstance(image, Image.Image):
-            image = np.asarray(pictures.convert_to_rgb(ImageOps.exif_transpose(image)))
-    except pictures.UNREADABLE as e:
-        raise DamagedFile(f"image {image} cannot be read ({pictures.why_unreadable(e)}). Give another file.") from None
-    image = as_array(image)
-    if image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8 or not image.size:
-        raise BadInput(f"an image must be uint8 of height×width×3 (or a file), got {image.dtype} of {image.shape}.")
-    return image
+    if isinstance(image, Mapping) and image.keys() & {"bytes", "path"}:
+        image = image.get("path") if image.get("bytes") is None else image["bytes"]
+    if isinstance(image, str | os.PathLike):
+        image = files.existing_file(os.fspath(image), "image")
+    if isinstance(image, Path | bytes | bytearray | Image.Image) or hasattr(image, "read"):
+        with pictures.named(image), pictures.opened_image(image) as opened:
+            return np.asarray(pictures.convert_to_rgb(opened))
+    x = as_array(image)
+    if isinstance(image, Tensor) and x.ndim == 3 and x.shape[0] in (1, 3, 4) and x.shape[2] <= 4:
+        raise BadInput(f"a tensor of {x.shape} may have its channels first or last; give it as an array h×w×channels.")
+    return pictures.pixels_of_array(x)
 
 
 def one_image(image: ImageLike, raw: RawInputs) -> UInt8[np.ndarray, "h w 3"]:

@@ -21,7 +21,7 @@ from xmr_core.base.errors import BadInput, CannotWrite, DamagedFile
 from xmr_core.base.fingerprint import content_hash, file_hash, is_own_code, own_code_version
 from xmr_core.base.machine import reused_buffers
 from xmr_core.base.types import Brief, Corpus
-from xmr_core.features.images import read_squares
+from xmr_core.features.images import read_squares, unreadable
 
 _EVERY = 64 << 20  # bytes of numbers after which the progress is noted
 _CHUNK = 1 << 20  # bytes of a file that are read at a time
@@ -141,6 +141,28 @@ def _continued(part: Path, note: Path, shape: tuple, dtype: np.dtype) -> tuple[B
 # Frozen features of the images of a corpus.
 
 
+def unreadable_images(corpus: Corpus) -> tuple[dict[str, str], str]:
+    """(image id → why its file cannot be decoded; how many there are and the first, in a sentence).
+
+    Where there are none, `cache/` remembers it under the content of the images."""
+    if not (image_files := getattr(corpus.read_pixels, "files", ())):
+        return {}, ""
+    note = paths.folder("cache") / f"readable-{corpus.image_fingerprint or corpus.fingerprint}.json"
+    bad, said = {}, ""
+    if not note.exists():
+        bad, said = unreadable(dict(zip(corpus.images.index, image_files, strict=True)))
+        if not bad:
+            files.write_json(note, {"images": len(image_files)})
+    return bad, said
+
+
+def require_readable(corpus: Corpus) -> None:
+    """Raise DamagedFile with all images of a corpus whose files cannot be decoded, before work that takes hours."""
+    bad, said = unreadable_images(corpus)
+    if bad:
+        raise DamagedFile(f"{corpus.name}: {said} Replace them or take them out.")
+
+
 class Extractor(Protocol):
     """Images → local features, without learning.
 
@@ -194,8 +216,9 @@ def cached_features(
 
     Args: progress: wraps the list of batches (tqdm by default). rows: which images, all by default. crops: rows → one
         images.Crop per row, with an `identity`; None describes complete images.
-    Raises: BadInput for non-finite features (naming the image) or features of another shape than the extractor
-        says; CannotWrite when the cache folder refuses.
+    Raises: DamagedFile, before any computing, with all image files that cannot be read; BadInput for non-finite
+        features (naming the image) or features of another shape than the extractor says; CannotWrite when the cache
+        folder refuses.
 
     >>> from xmr_core.features.cells import CellDescriptor
     >>> from xmr_core.data.scenes import load_scenes
@@ -209,6 +232,7 @@ def cached_features(
         return read_squares(corpus, images, extractor.resolution, crops(images) if crops else None, fit)
 
     def work(start: int) -> Iterator[np.ndarray]:
+        require_readable(corpus)  # now, and not after hours of computing
         batches = [selected[n : n + extractor.batch] for n in range(start, len(selected), extractor.batch)]
         shown = {"desc": f"describing {corpus.name}", "unit": "image", "disable": progress is not None}
         bar = tqdm(total=len(selected), initial=start, **shown)

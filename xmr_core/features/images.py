@@ -4,19 +4,20 @@ import io
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import repeat
 from pathlib import Path
+from threading import RLock
 from typing import BinaryIO
 
 import numpy as np
 import torch
 from jaxtyping import UInt8
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import ExifTags, Image, ImageFile, ImageOps, UnidentifiedImageError
 from torch import Tensor, nn
 
 from xmr_core.base.errors import BadInput, DamagedFile
@@ -157,13 +158,18 @@ class TrainingCrops:
 # Reading image files.
 
 
-SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff")
+SUFFIXES = (".jpg", ".jpeg", ".jfif", ".jpe", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff")
+# Of images that are not read: a folder with such is told so
+OTHER_SUFFIXES = (".heic", ".heif", ".avif", ".jp2", ".j2k", ".jxl", ".svg", ".pdf", ".psd", ".tga", ".ppm", ".dng")
 RESOLUTION = 224  # pixels
 # The only formats that are read, whatever a file is called: Pillow would hand EPS, for example, to another program
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF")
 LARGEST = 89_478_485  # pixels; a small file that says it has more is meant to fill the memory
-UNREADABLE = (Exception,)  # for a damaged file Pillow raises errors of many kinds, all of which mean the same
+_SCANS = 16  # of a JPEG of LARGEST pixels; encoders write about ten, and each costs as much as the image
+_LARGE = 1 << 25  # pixels; of larger images one is decoded at a time, because several would fill the memory
 _THREADS = 4  # decoding releases Python's lock, so threads run in parallel
+ImageFileLike = Path | str | bytes | BinaryIO | Image.Image
+_Tag = ExifTags.Base
 
 
 def read_image(
@@ -180,30 +186,38 @@ def read_image(
     ...     read_image(f"{folder}/grey.png", resolution=2)[0].tolist()
     [[9, 9, 9], [9, 9, 9]]
     """
-    with _named(path):
-        return _resized(decoded(path), resolution, crop, fit)
+    with named(path), opened_image(path) as image:
+        return _resized(convert_to_rgb(image), resolution, crop, fit)
 
 
 @contextmanager
-def _named(path: Path | str) -> Iterator[None]:
+def named(image: ImageFileLike) -> Iterator[None]:
+    """Raise DamagedFile with the image's name and the reason for any error in the block, but for a lack of memory."""
     try:
         yield
-    except UNREADABLE as e:
-        raise DamagedFile(f"image {path} cannot be read ({why_unreadable(e)}). Replace it or take it out.") from None
+    except Exception as e:  # for a damaged file Pillow raises errors of many kinds, all of which mean the same
+        name = image if isinstance(image, Path | str | ImageBytes) else f"given as {type(image).__name__}"
+        raise DamagedFile(f"image {name} cannot be read ({why_unreadable(e)}). Replace it or take it out.") from None
 
 
 def why_unreadable(error: Exception) -> str:
-    """One of UNREADABLE in a phrase that is the same for all files with the same fault.
+    """An error of reading an image in a phrase that is the same for all files with the same fault.
+
+    Raises: MemoryError for a lack of memory, which is no fault of a file.
 
     >>> why_unreadable(UnidentifiedImageError("cannot identify image file <_io.BufferedReader name=4>"))
     'it is no image, or of a kind that is not read'
     >>> why_unreadable(OSError("image file is truncated (17 bytes not processed)"))
     'image file is truncated'
     """
+    if isinstance(error, MemoryError) or "out of memory" in str(error):
+        raise MemoryError(str(error)) from None
     if isinstance(error, UnidentifiedImageError):  # whose text names a stream of bytes, not the file
         return "it is no image, or of a kind that is not read"
     if isinstance(error, Image.DecompressionBombError):
         return f"more than {LARGEST:,} pixels"
+    if isinstance(error, BadInput):
+        return str(error).rstrip(".")
     text = getattr(error, "strerror", None) or re.sub(r"[(][^)]*[)]|-?[0-9]+", "", str(error))
     return " ".join(text.split())[:200] or type(error).__name__
 
@@ -217,30 +231,57 @@ class ImageBytes(bytes):
         return self.name
 
 
+_one_large, _state = RLock(), RLock()
+_opened: list[bool] = []  # for each image that is open, what the user had set of LOAD_TRUNCATED_IMAGES
+
+
 @contextmanager
-def opened_image(file: Path | str | ImageBytes | BinaryIO) -> Iterator[Image.Image]:
+def _truncated_refused() -> Iterator[None]:
+    """Pillow refuses files that are cut short, also where the program has asked it to fill them with grey."""
+    with _state:
+        _opened.append(any(_opened) or ImageFile.LOAD_TRUNCATED_IMAGES)
+        ImageFile.LOAD_TRUNCATED_IMAGES = False
+    try:
+        yield
+    finally:
+        with _state:
+            ImageFile.LOAD_TRUNCATED_IMAGES = _opened.pop() and not _opened
+
+
+@contextmanager
+def opened_image(file: ImageFileLike) -> Iterator[Image.Image]:
     """The only place that opens images: a regular file in one of FORMATS, with at most LARGEST pixels.
 
-    Nothing is decoded yet. Raises: one of UNREADABLE, here or when the image is decoded.
+    file: also bytes, a file object, and an image of Pillow, which is taken as it is. Nothing is decoded yet.
+    Raises: errors of many kinds, here or when the image is decoded (`named`).
 
-    >>> import io
-    >>> with opened_image(io.BytesIO(b"%!PS-Adobe-3.0 EPSF-3.0")) as image:
+    >>> with opened_image(b"%!PS-Adobe-3.0 EPSF-3.0") as image:
     ...     pass
     Traceback (most recent call last):
     PIL.UnidentifiedImageError: cannot identify image file...
     """
-    file = io.BytesIO(file) if isinstance(file, bytes) else file
-    source = nullcontext(file) if hasattr(file, "read") else open_regular(file)
-    with source as opened, Image.open(opened, formats=FORMATS) as image:
-        if image.size[0] * image.size[1] > LARGEST:
+    with ExitStack() as stack:
+        stack.enter_context(_truncated_refused())
+        image = file
+        if not isinstance(file, Image.Image):
+            file = io.BytesIO(file) if isinstance(file, bytes | bytearray | memoryview) else file
+            opened = file if hasattr(file, "read") else stack.enter_context(open_regular(file))
+            image = stack.enter_context(Image.open(opened, formats=FORMATS))
+            if image.format in ("JPEG", "MPO"):
+                place, _ = image.fp.tell(), image.fp.seek(0)
+                scans, _ = image.fp.read().count(b"\xff\xda"), image.fp.seek(place)
+                if scans * image.size[0] * image.size[1] > _SCANS * LARGEST:
+                    raise BadInput("a JPEG of more scans than its pixels need")
+        elif getattr(image, "tile", None):  # not decoded yet: Pillow turns a TIFF that it maps into rubbish
+            stack.callback(setattr, image, "filename", image.filename)
+            image.filename = ""
+        pixels, tags = image.size[0] * image.size[1], getattr(image, "tag_v2", {})
+        tile = tags.get(_Tag.TileWidth, 0) * tags.get(_Tag.TileLength, 0)  # is decoded whole
+        if max(pixels, tile) > LARGEST:
             raise Image.DecompressionBombError("{:,} × {:,} pixels, more than are read".format(*image.size))
+        if pixels > _LARGE:
+            stack.enter_context(_one_large)
         yield image
-
-
-def decoded(file: Path | str | BinaryIO) -> Image.Image:
-    """An image file as 8-bit RGB in its own size, turned as its EXIF data says. Raises one of UNREADABLE."""
-    with opened_image(file) as image:
-        return convert_to_rgb(ImageOps.exif_transpose(image))
 
 
 def read_thumbnail(path: Path | str, edge: int) -> UInt8[np.ndarray, "h w 3"]:
@@ -253,26 +294,74 @@ def read_thumbnail(path: Path | str, edge: int) -> UInt8[np.ndarray, "h w 3"]:
     ...     read_thumbnail(f"{folder}/dog.jpg", 90).shape
     (60, 90, 3)
     """
-    with _named(path), opened_image(path) as image:
+    with named(path), opened_image(path) as image:
         image.draft("RGB", (edge, edge))
-        small = convert_to_rgb(ImageOps.exif_transpose(image))
+        small = convert_to_rgb(image)
         small.thumbnail((edge, edge))
         return np.asarray(small)
 
 
 def convert_to_rgb(image: Image.Image) -> Image.Image:
-    """An image of any colour mode as 8-bit RGB: 16 bits a channel are scaled to 8, so are floating-point
-    numbers of at most 1; transparency is laid on white."""
+    """An image of any colour mode as 8-bit RGB, turned as its EXIF data says; transparency is laid on white.
+
+    Numbers are scaled by their type (`eight_bits`), never by the largest of the image. Colour profiles are not applied.
+    Raises: BadInput for numbers without a known white.
+    """
+    tags, of_png = getattr(image, "tag_v2", {}), image.format == "PNG"
+    image.load()
+    with suppress(SyntaxError):  # EXIF data that are none turn nothing
+        image = ImageOps.exif_transpose(image) if image.getexif().get(_Tag.Orientation, 1) != 1 else image
+    bits, signed = (np.max(tags.get(getattr(_Tag, name), 0)) for name in ("BitsPerSample", "SampleFormat"))
+    if signed == 2 or (bits > 8 and tags.get(_Tag.PlanarConfiguration) == 2):  # Pillow takes their bytes for others
+        raise BadInput("a TIFF of signed numbers, or of planes of 16 bits; save it with 8 bits")
     if image.mode.startswith(("I", "F")):  # grey with 16 or 32 bits, which Pillow would clip to 255
-        values = np.asarray(image, np.float64)
-        largest = 255.0 if values.max(initial=0) <= 255 else 65535.0
-        if image.mode.startswith("F") and values.max(initial=0) <= 1:  # as scientific programs write TIFF
-            largest = 1.0
-        image = Image.fromarray((values / largest * 255).clip(0, 255).round().astype(np.uint8))
-    if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
-        image = image.convert("RGBA")
+        values = np.asarray(image, np.uint16 if of_png else None)  # which older versions of Pillow hold in 32 bits
+        grey = eight_bits(values, bits or 16)
+        if tags.get(_Tag.PhotometricInterpretation) == 0:  # white is zero, which Pillow heeds up to 8 bits
+            grey = 255 - grey
+        if image.mode != "F" and "transparency" in image.info:
+            grey[values == image.info["transparency"]] = 255
+        image = Image.fromarray(grey)
+    image = image.convert("LA") if image.mode == "La" else image
+    if image.has_transparency_data:
+        image = image if image.mode == "RGBA" else image.convert("RGBA")
         image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
     return image.convert("RGB")
+
+
+def eight_bits(values: np.ndarray, bits: int = 16) -> UInt8[np.ndarray, "..."]:
+    """Numbers of pixels in 8 bits: of 16 bits the upper ones, as Pillow reads colours of 16 bits; floating-point
+    numbers from 0, black, to 1, white; booleans.
+
+    bits: of the numbers in 16 bits that are used. Raises: BadInput for other numbers.
+    >>> eight_bits(np.array([0, 0.5, 1])).tolist(), eight_bits(np.array([255, 65535], np.uint16)).tolist()
+    ([0, 128, 255], [0, 255])
+    """
+    if values.dtype == bool:
+        return values * np.uint8(255)
+    if values.dtype.kind == "f":
+        if not ((values >= 0) & (values <= 1)).all():
+            raise BadInput("floating-point numbers must lie from 0, black, to 1, white; these hold others, or NaN")
+        return (values * np.float32(255)).round().astype(np.uint8)
+    if values.dtype.kind != "u" or values.dtype.itemsize > 2:
+        raise BadInput(f"numbers of type {values.dtype} have no known white; give uint8, uint16, or floats from 0 to 1")
+    return values if values.dtype.itemsize == 1 else (values >> (bits - 8)).astype(np.uint8)
+
+
+def pixels_of_array(x: np.ndarray) -> UInt8[np.ndarray, "h w 3"]:
+    """An array as an image of its numbers is read: grey "h w", "h w 1", with alpha "h w 2", RGB "h w 3" or RGBA
+    "h w 4"; or with 1, 3 or 4 channels first. Raises: BadInput for another shape, or as eight_bits.
+
+    >>> pixels_of_array(np.ones((3, 5, 6), np.float32)).shape
+    (5, 6, 3)
+    """
+    if x.ndim == 3 and x.shape[0] in (1, 3, 4) and x.shape[2] > 4:
+        x = np.moveaxis(x, 0, 2)
+    x = x[..., 0] if x.ndim == 3 and x.shape[2] == 1 else x
+    if x.ndim not in (2, 3) or (x.ndim == 3 and x.shape[2] not in (2, 3, 4)) or not x.size:
+        raise BadInput(f"an image must be height×width×3 (or grey, or a file), got {x.dtype} of {x.shape}.")
+    x = eight_bits(x)
+    return x if x.shape[2:] == (3,) else np.asarray(convert_to_rgb(Image.fromarray(x)))
 
 
 def image_reader(
@@ -289,6 +378,7 @@ def image_reader(
         with ThreadPoolExecutor(_THREADS) as pool:
             return np.stack(list(pool.map(read_image, *jobs)))
 
+    read.files = files
     return read
 
 
@@ -329,14 +419,15 @@ def _resized(image: Image.Image, resolution: int, crop: Crop, fit: Fit | None = 
 
 
 _BATCH = 64  # files in one piece of work
+_SHOWN = 10  # files in a message
+
+
+_USED = 0.1  # of the range of 8 bits
 
 
 def inspect_image(path: Path | str) -> str:
     """Why the file cannot be decoded, '' if it can.
 
-    Every byte is decoded, so that a file that is cut short is noticed. A JPEG is decoded to an eighth of its size,
-    which is faster.
-    >>> import io
     >>> Image.new("L", (80, 9)).save(file := io.BytesIO(), "PNG")
     >>> inspect_image(file), inspect_image(io.BytesIO(b"GIF89a"))
     ('', 'it is no image, or of a kind that is not read')
@@ -344,24 +435,38 @@ def inspect_image(path: Path | str) -> str:
     return _inspected(path)[0]
 
 
-def _inspected(path: Path | str, every_pixel: bool = False) -> tuple[str, str, tuple[int, ...], bool]:
-    """(why it cannot be decoded, digest of its pixels, its two edges, whether every pixel was read)."""
+def _inspected(path: Path | str, every_pixel: bool = False) -> tuple[str, str, tuple[int, ...], bool, bool]:
+    """(why it cannot be decoded, digest of its pixels, its two edges, whether every pixel was read, whether nearly all
+    pixels are the same).
+
+    Every byte is decoded, so that a file that is cut short is noticed. A JPEG is decoded to an eighth of its size,
+    which is faster.
+    """
     try:
         with opened_image(path) as image:
             edges = tuple(sorted(size := image.size))
             if not every_pixel:
                 image.draft(image.mode, (1, 1))
             image.load()
-            if every_pixel := image.size == size:
-                image = convert_to_rgb(ImageOps.exif_transpose(image))
-            return "", bytes_hash(repr(image.size).encode() + image.tobytes()), edges, every_pixel
-    except UNREADABLE as e:
-        return why_unreadable(e), "", (), True
+            every_pixel, pixels = image.size == size, convert_to_rgb(image)
+            flat = max(high - low for low, high in pixels.getextrema()) < _USED * 255
+            if every_pixel or not flat:
+                return "", bytes_hash(repr(pixels.size).encode() + pixels.tobytes()), edges, every_pixel, flat
+    except Exception as e:  # see `named`
+        return why_unreadable(e), "", (), True, False
+    return _inspected(path, every_pixel=True)  # an eighth is a mean
 
 
-def inspect_images(files: Sequence[Path | str], progress: Callable | None = None) -> tuple[list[str], list[str]]:
-    """(`inspect_image` of every file, digest of its pixels), in order, in several threads. progress: wraps the list of
-    pieces of work.
+def is_image(path: Path | str) -> bool:
+    """Whether a file begins as an image of one of FORMATS does."""
+    with suppress(Exception), opened_image(path):
+        return True
+    return False
+
+
+def inspect_images(files: Sequence[Path | str], progress: Callable | None = None) -> list[tuple[str, str, bool]]:
+    """For every file, in order: why it cannot be decoded ('' if it can), a digest of its pixels, and whether nearly all
+    of them are the same. Several threads read. progress: wraps the list of pieces of work.
 
     Digests are equal exactly where all decoded pixels are, whatever the kind of file; '' where it cannot be decoded.
     A JPEG is decoded in full only where its eighth is that of another one, or a file of another kind has its size.
@@ -372,28 +477,36 @@ def inspect_images(files: Sequence[Path | str], progress: Callable | None = None
     try:
         results = [pool.submit(list, map(_inspected, batch)) for batch in batches]
         seen = [one for result in (progress or iter)(results) for one in result.result()]
-        reasons, digests = [reason for reason, *_ in seen], [digest for _, digest, *_ in seen]
-        counts, sizes = Counter(seen), {edges for *_, edges, every_pixel in seen if every_pixel}
+        counts, sizes = Counter(seen), {edges for _, _, edges, every_pixel, _ in seen if every_pixel}
         unsure = [n for n, one in enumerate(seen) if not one[3] and (counts[one] > 1 or one[2] in sizes)]
-        for n, (_, digest, *_) in zip(unsure, pool.map(complete, (files[n] for n in unsure)), strict=True):
-            digests[n] = digest
-        return reasons, digests
+        for n, one in zip(unsure, pool.map(complete, (files[n] for n in unsure)), strict=True):
+            seen[n] = one
+        return [(why, digest, flat) for why, digest, _, _, flat in seen]
     finally:
         pool.shutdown(cancel_futures=True)  # an interrupt does not wait for the remaining files
 
 
-def image_contents(corpus: Corpus, rows: np.ndarray, progress: Callable | None = None) -> tuple[list[str], list]:
-    """(why each image cannot be decoded, what names its content), of these rows of a corpus; progress as above.
+def image_contents(corpus: Corpus, rows: np.ndarray, progress: Callable | None = None) -> tuple[list[str], list, list]:
+    """(why each image cannot be decoded, whether its pixels are nearly all the same, what names its content), of these
+    rows of a corpus; progress as above.
 
     Contents are equal where a model sees the same: all pixels of two files, or all features of two images. The content
     of an image that is in no file, or cannot be decoded, is its row.
     """
-    reasons, names = [], [""] * len(rows)
+    reasons, flat, names = [], [], [""] * len(rows)
     if corpus.features is not None:
         names = [bytes_hash(np.asarray(corpus.features[row])[0].tobytes()) for row in rows]
         counts = Counter(names)  # most differ in their first element already, and files of features are large
         for n, row in enumerate(rows):
             names[n] += bytes_hash(np.asarray(corpus.features[row]).tobytes()) if counts[names[n]] > 1 else ""
-    elif "path" in corpus.images:
-        reasons, names = inspect_images(corpus.images["path"].iloc[rows].tolist(), progress)
-    return reasons, [name or row for name, row in zip(names, rows, strict=True)]
+    elif files := getattr(corpus.read_pixels, "files", None):
+        reasons, names, flat = zip(*inspect_images([files[row] for row in rows], progress), strict=True)
+    return [*reasons], [*flat], [name or row for name, row in zip(names, rows, strict=True)]
+
+
+def unreadable(files: Mapping[str, Path | str]) -> tuple[dict[str, str], str]:
+    """(name → why, of those of the files that cannot be decoded; how many there are and the first, in a sentence)."""
+    bad = {name: why for name, (why, *_) in zip(files, inspect_images([*files.values()]), strict=True) if why}
+    first = ", ".join(f"{name} ({why})" for name, why in [*bad.items()][:_SHOWN])
+    more = ", …; the command check lists all" if len(bad) > _SHOWN else ""
+    return bad, f"{len(bad):,} of {len(files):,} images cannot be read: {first}{more}."

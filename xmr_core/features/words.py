@@ -211,7 +211,8 @@ class Vocabulary(Brief):
             if not are_texts or len(numbers) != len(ordered) or content.get("word2idx", numbers) != numbers:
                 raise ValueError("each word needs one number, the same in word2idx and idx2word")
         except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as e:
-            raise DamagedFile(f"not a vocabulary file (word2idx, idx2word, idx): {str(e)[:200]}.") from None
+            fault = f"it lacks {e}; words are numbered 0, 1, …" if isinstance(e, KeyError) else str(e)[:200]
+            raise DamagedFile(f"not a vocabulary file (word2idx, idx2word, idx): {fault}.") from None
         names = {} if stored is None or cls(ordered).of_latin else {name: rule for rule, name in _STORED.items()}
         return cls(ordered, names.get(tokeniser, tokeniser))
 
@@ -278,7 +279,9 @@ def read_vocabulary(path: str | Path, tokeniser: str = "words") -> Vocabulary:
         content = _InertUnpickler(io.BytesIO(raw), encoding="latin1").load()
         numbers = content["word2idx"] if isinstance(content, dict) else content.word2idx
         if sorted(numbers.values()) != list(range(len(numbers))) or not all(isinstance(word, str) for word in numbers):
-            raise ValueError("the numbers of its words are not 0, 1, …, each once")
+            first = min(numbers, key=numbers.get)
+            begin = f"its {len(numbers):,} words begin with {first!r} at number {numbers[first]}"
+            raise ValueError(f"{begin}; words are numbered 0, 1, …, each once, and 0 is <pad>")
     except BadInput:
         raise
     except Exception as e:  # a damaged pickle raises errors of many kinds

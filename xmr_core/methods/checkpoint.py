@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from zipfile import ZIP_STORED, ZipFile, is_zipfile
 
+import numpy as np
 import torch
 from safetensors import safe_open
 from torch import Tensor
@@ -211,6 +212,31 @@ def renamed(method: str, name: str) -> str | None:
 
 
 PARTS = ("img_enc.", "txt_enc.", "sim_enc.")  # of files that hold a list, in its order
+_KEYS = ("model", "state_dict", "model_state_dict", "net")  # of the state dict among other things
+
+
+class _Inert:
+    """Stands for an array or type of numpy, or a path: it has what the file says. The real ones would take from a file
+    the address of any memory."""
+
+    def __init__(self, *arguments):
+        self.arguments = arguments
+
+    def __setstate__(self, state):
+        self.state = state
+
+
+def _number(kind: _Inert, raw: bytes | str = b"") -> float | None:
+    """A number of numpy, as Python's own; None for what is no plain number."""
+    code, raw = f"{kind.state[1]}{kind.arguments[0]}", raw.encode("latin1") if isinstance(raw, str) else raw
+    return np.frombuffer(raw, code)[0].item() if re.fullmatch(r"[<>=|][bfiu][1248]", code) else None
+
+
+_CORES = ("numpy.core.", "numpy._core.")  # of its versions 1 and 2
+_PLAIN = [argparse.Namespace, (_Inert, "numpy.dtype"), (_Inert, "numpy.ndarray")]
+_PLAIN += [(_Inert, core + name) for core in _CORES for name in ("multiarray._reconstruct", "numeric._frombuffer")]
+_PLAIN += [(_number, f"{core}multiarray.scalar") for core in _CORES]
+_PLAIN += [(_Inert, f"pathlib{inner}.{kind}Path") for inner in ("", "._local") for kind in ("Posix", "Windows")]
 
 
 @dataclass(frozen=True)
@@ -227,16 +253,16 @@ def read_official(path: str | Path) -> Official:
     """Read a checkpoint of VSE++, PVSE, PCME, SCAN, SGRAF, VSE∞, VSE+2AD, DivE or CHAN.
 
     Layouts: a list of state dicts under 'model' (VSE++, SCAN, SGRAF, VSE∞, CHAN), one state dict under 'model' (DivE,
-    VSE+2AD, PVSE in training, PCME with 'criterion' beside it), a bare state dict (PVSE's releases); zip files and the
-    older streams. A leading 'module.' of DataParallel is dropped. Only tensors, plain containers and argparse.Namespace
-    are unpickled.
+    VSE+2AD, PVSE in training, PCME with 'criterion' beside it), a bare state dict (PVSE's releases); also under
+    'state_dict', 'model_state_dict' or 'net'; zip files and the older streams. A leading 'module.' of DataParallel is
+    dropped. Only tensors, plain containers, argparse.Namespace, and numbers of numpy are unpickled.
     Raises: BadInput for a missing file, one that needs any other object, or one without a state dict; DamagedFile for
         one that cannot be read to its end.
     """
     path = files.existing_file(path, "checkpoint")
     try:
         _require_stored(path)
-        with torch.serialization.safe_globals([argparse.Namespace]), warnings.catch_warnings():
+        with torch.serialization.safe_globals(_PLAIN), warnings.catch_warnings():
             # Files of Python 2 need the encoding. torch warns that it is not used, although it is.
             warnings.filterwarnings("ignore", "pickle_load_args only works")
             content = torch.load(path, map_location="cpu", weights_only=True, encoding="latin1")
@@ -265,7 +291,9 @@ def first_line(e: Exception) -> str:
 
 
 def _contents(content, name: str) -> Official:
-    model = content.get("model", content) if isinstance(content, dict) else content
+    extra, model = {}, content
+    while isinstance(model, dict) and (key := next((k for k in _KEYS if isinstance(model.get(k), dict | list)), "")):
+        extra, model = model, model[key]
     if isinstance(model, (list, tuple)):
         tensors = {prefix + k: v for prefix, part in zip(PARTS, model, strict=False) for k, v in _plain(part).items()}
     elif isinstance(model, dict):
@@ -273,8 +301,7 @@ def _contents(content, name: str) -> Official:
     else:
         tensors = {}
     if not tensors:
-        raise BadInput(f"{name} holds no state dict, alone, in a list or under 'model'.")
-    extra = content if isinstance(content, dict) and "model" in content else {}
+        raise BadInput(f"{name} holds no state dict, alone, in a list or under {', '.join(map(repr, _KEYS))}.")
     tensors |= {f"criterion.{k}": v for k, v in _plain(extra.get("criterion", {})).items()}
     require_plain(tensors, name)
     options = next((extra[k] for k in ("opt", "args", "config") if k in extra), {})

@@ -40,7 +40,7 @@ class EvaluatedModel(Evaluated):
 
     def reachable(self) -> dict[str, float]:
         """What no model exceeds on this split, by its annotated pairs: base.reachable.reachable."""
-        contents = image_contents(self.corpus, self.corpus.rows(self.split)[0])[1]
+        contents = image_contents(self.corpus, self.corpus.rows(self.split)[0])[2]
         return reachable_in(self.corpus, self.split, contents)
 
     def __str__(self) -> str:

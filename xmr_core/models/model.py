@@ -69,7 +69,8 @@ class Model(Brief):
         """Images → representations, one for each. batch_size: how many are read and encoded at a time. progress: show a
         bar.
 
-        images: files, PIL images or arrays (uint8 "h w 3") of any size, one or a list of them, or one array "n h w 3".
+        images: files, PIL images or arrays (uint8 "h w 3") of any size, one or a list of them, or one array "n h w 3";
+            all forms of data.inputs.pixels_of.
         For a model on features of regions: float arrays "l e", one for each image, or one array "n l e"; for one that
         was trained on one vector of each image also "n e".
         Raises: BadInput for none, or what is no image; DamagedFile for a file that cannot be read.

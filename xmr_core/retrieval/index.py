@@ -159,7 +159,8 @@ def index_folder(trained: TrainedRun | Model, images: Path | str, folder: Path |
     """Encode all images of a folder and its sub-folders into an index.
 
     trained: a run, or a model of xmr.load, which needs no run here. Images are encoded and written in chunks, so they
-    need not fit into memory. Returns and raises as save_index; raises as open_folder.
+    need not fit into memory. Image files that cannot be read are left out, and listed in index.json. Returns and raises
+    as save_index; warns and raises as open_folder.
     """
     return save_index(libraries.folder_library(trained, images), folder, dtype)
 
@@ -195,7 +196,7 @@ def save_index(library: Library, folder: Path | str, dtype: str = "float32") -> 
         of_model = (model_folder.CONFIG, *model_folder.read_config(folder / MODEL)["files"])
         written = (*galleries, ITEMS, RELEVANCE, *(f"{MODEL}/{name}" for name in of_model))
         about = {"format": FORMAT, "code": {"xmr_core": __version__, "git_commit": commit()[0]}}
-        about |= {"source": library.source, "dtype": dtype}
+        about |= {"source": library.source, "skipped": dict(library.skipped), "dtype": dtype}
         about["files"] = {name: model_folder.described(folder / name) for name in written}
         write_record(folder / MANIFEST, about)
     return folder
@@ -235,10 +236,11 @@ def open_index(folder: Path | str, verify: bool = False, images: Path | str = ""
         if any(held is not None and len(held) != len(named) for held, named in pairs):
             raise ValueError(f"{ITEMS} does not fit the galleries")
         source = {name: str(about["source"][name]) for name in ("kind", "name", "fingerprint")}
+        skipped = dict(about.get("skipped", {}))
         return Library(
             items["label"], model, *galleries, ids, caption_ids, texts, relevances,
-            **libraries.readers(lambda: _opened(model, source, images), items["pixels"]), splits=splits, source=source,
-            folder=folder, about=about,
+            **libraries.readers(lambda: _opened(model, source, images, skipped), items["pixels"]), splits=splits,
+            source=source, skipped=skipped, folder=folder, about=about,
         )  # fmt: skip
     except XmrError:
         raise
@@ -247,13 +249,13 @@ def open_index(folder: Path | str, verify: bool = False, images: Path | str = ""
         raise DamagedFile(f"{folder} is no index of this package ({reason}). Build it: {_AGAIN}.") from None
 
 
-def _opened(model: Model, source: dict, moved: Path | str) -> Opened:
+def _opened(model: Model, source: dict, moved: Path | str, skipped: dict) -> Opened:
     """The indexed images themselves."""
     name, run_id = source["name"], str(model.about.get("run", ""))
     if source["kind"] == "folder":
         if not Path(place := moved or name).expanduser().is_dir():
             raise BadInput(f"the indexed images are not in {place} any more. Give their place: images=FOLDER.")
-        opened = libraries.of_folder(model, load_folder(place))
+        opened = libraries.of_folder(model, load_folder(place), skipped)
     else:
         try:
             run = load(run_id)

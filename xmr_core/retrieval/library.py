@@ -1,5 +1,6 @@
 """A library: the encoded items that a query is ranked against, and the model that encoded them."""
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -10,7 +11,8 @@ import numpy as np
 import torch
 from jaxtyping import UInt8
 
-from xmr_core.base.errors import BadInput, require_choice
+from xmr_core.base.errors import BadInput, DamagedFile, require_choice
+from xmr_core.base.fingerprint import content_hash
 from xmr_core.base.types import Brief, Corpus, EmbeddingSet, GaussianEmbedding, Relevance, Representation, joined
 from xmr_core.data.config import DataConfig
 from xmr_core.data.corpora import from_arrays
@@ -19,6 +21,8 @@ from xmr_core.data.prepare import Prepared, prepare
 from xmr_core.data.readers.folder import load_folder
 from xmr_core.evaluation.analysis.representations import encode_split
 from xmr_core.evaluation.analysis.uncertainty import uncertainty
+from xmr_core.features.cache import unreadable_images
+from xmr_core.features.images import image_reader
 from xmr_core.methods.method import Method
 from xmr_core.methods.registry import build
 from xmr_core.models.load import as_model, model_of
@@ -41,7 +45,8 @@ class Library(Brief):
     of features. paths: position → image file, '' where images are no files. splits: of each image by position, '' for
     none; None where they are not known. source: what was encoded: kind ('split' of a run's own corpus, or 'folder'),
     name (of the split, or the folder's path), fingerprint (of the corpus).
-    folder, about: of an index, and the contents of its index.json.
+    skipped: id of an image file that cannot be read, and is no item → why. folder, about: of an index, and the contents
+    of its index.json.
     """
 
     label: str
@@ -57,6 +62,7 @@ class Library(Brief):
     paths: Callable[[int], str] = lambda position: ""
     splits: np.ndarray | None = None
     source: Mapping[str, str] = field(default_factory=dict)
+    skipped: Mapping[str, str] = field(default_factory=dict)
     folder: Path | None = None
     about: Mapping = field(default_factory=dict)
     last: dict = field(default_factory=dict, repr=False, init=False)  # the last query from outside, and it encoded
@@ -167,8 +173,14 @@ def of_split(prepared: Prepared, split: str) -> Opened:
     return prepared.corpus, part.image_rows, part.images_at
 
 
-def of_folder(model: Model, corpus: Corpus) -> Opened:
-    """All images of a folder's corpus."""
+def of_folder(model: Model, corpus: Corpus, skipped: Mapping[str, str]) -> Opened:
+    """The images of a folder's corpus, but for those that are skipped."""
+    if skipped:
+        images = corpus.images.drop(index=[*skipped])
+        captions = corpus.captions[~corpus.captions["image_id"].isin([*skipped])]
+        content = content_hash([corpus.image_fingerprint, images.index.tolist()])
+        read = image_reader(images["path"].tolist())
+        corpus = replace(corpus, images=images, captions=captions, image_fingerprint=content, read_pixels=read)
     return corpus, np.arange(len(corpus.images)), model.raw.images_of(corpus)
 
 
@@ -204,7 +216,9 @@ def open_folder(trained: TrainedRun | Model, folder: Path | str, label: str = ""
     Captions are encoded too where the folder has a file of them (docs/data.md), and give the relevance set 'annotated';
     all splits are searched, and `splits` says which image is in which. Frozen features of the images are cached on
     disk.
-    Raises: BadInput for a folder without images, or a method on region features, which only a detector could make.
+    Image files that cannot be read are left out, which a warning says (`Library.skipped`).
+    Raises: BadInput for a folder without images, or a method on region features, which only a detector could make;
+        DamagedFile where no image can be read.
     """
     library = folder_library(trained, folder)
     return replace(library, label=label or library.label, images=joined([*encoded_images(library)]))
@@ -213,7 +227,14 @@ def open_folder(trained: TrainedRun | Model, folder: Path | str, label: str = ""
 def folder_library(trained: TrainedRun | Model, folder: Path | str) -> Library:
     """A library of a folder whose captions are encoded and whose images are not (None); see encoded_images."""
     model, corpus = as_model(trained), load_folder(folder)
-    opened = of_folder(model, corpus)
+    skipped, said = unreadable_images(corpus)
+    if len(skipped) == len(corpus.images):
+        raise DamagedFile(f"{folder}: {said} Replace them, or give a folder with images.")
+    lost = [f"{said} They are left out."] * bool(skipped)
+    lost += [f"{n:,} {kind}." for kind, n in corpus.faults.items() if "are not read" in kind]
+    if lost:
+        warnings.warn(f"{folder}: {' '.join(lost)}", stacklevel=2)
+    corpus, *_ = opened = of_folder(model, corpus, skipped)
     ids, caption_ids = corpus.images.index.to_numpy(), corpus.captions.index.to_numpy()
     texts, relevances, captions, splits = corpus.captions["text"].to_numpy(), {}, None, None
     if len(texts):
@@ -224,7 +245,7 @@ def folder_library(trained: TrainedRun | Model, folder: Path | str) -> Library:
     return Library(
         model.method.name, model, None, captions, ids, caption_ids, texts, relevances,
         **readers(lambda: opened, pixels=True), splits=splits,
-        source={"kind": "folder", "name": place, "fingerprint": corpus.fingerprint},
+        source={"kind": "folder", "name": place, "fingerprint": corpus.fingerprint}, skipped=skipped,
     )  # fmt: skip
 
 

@@ -26,7 +26,8 @@ KINDS = {"text": "images", "caption": "images", "image": "captions", "upload": "
 @dataclass(frozen=True)
 class Query(Brief):
     """One query. kind 'text': a sentence in `text`. 'caption', 'image': an id of the corpus in `item`. 'upload': an
-    image from elsewhere in `pixels`, uint8 "h w 3" of any size; `text` may hold its name.
+    image from elsewhere in `pixels`, given in any form (data.inputs.pixels_of) and held as uint8 "h w 3"; `text` may
+    hold its name.
 
     Raises: BadInput for another kind, or one without the field that it needs.
 
@@ -42,7 +43,7 @@ class Query(Brief):
     def __post_init__(self):
         require_choice("kind of query", self.kind, KINDS)
         if self.kind == "upload":
-            pixels_of(self.pixels)  # refuses what is no image
+            object.__setattr__(self, "pixels", pixels_of(self.pixels))  # refuses what is no image
         elif (self.text.strip() if self.kind == "text" else self.item) == "":  # 0 is an id
             raise BadInput(f"the {self.kind} is empty; type what the image should show, or give an id.")
 
@@ -246,7 +247,7 @@ def search(
     """
     if not isinstance(text, str) or bool(text.strip()) == (image is not None):
         raise BadInput("search for one sentence or one image, and not both.")
-    query = Query("text", text) if image is None else Query("upload", pixels=pixels_of(image))
+    query = Query("text", text) if image is None else Query("upload", pixels=image)
     target = "images" if library.captions is None else query.target
     if target != query.target and not library.method.similarity.symmetric:
         raise BadInput(f"{library.label} compares images with captions only, and here are none; type a sentence.")

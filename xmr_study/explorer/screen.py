@@ -1,16 +1,13 @@
 """The explorer: its page, and what the buttons, menus and sliders do. All rankings come from xmr_core.retrieval."""
 
-import io
 from collections.abc import Callable, Sequence
 from functools import wraps
 from pathlib import Path
 
 import ipywidgets as w
-import numpy as np
 import pandas as pd
 
-from xmr_core.base.errors import BadInput, XmrError, require_choice
-from xmr_core.features.images import UNREADABLE, decoded
+from xmr_core.base.errors import BadInput, DamagedFile, XmrError, require_choice
 from xmr_core.models.load import load
 from xmr_core.retrieval.index import MANIFEST, open_index
 from xmr_core.retrieval.library import Library, open_folder
@@ -255,10 +252,10 @@ class Explorer(Page):
     def ask_upload(self, content: bytes) -> None:
         """Rank for the image in a file's bytes."""
         try:
-            pixels = np.array(decoded(io.BytesIO(bytes(content))))
-        except UNREADABLE as e:
+            query = Query("upload", text="uploaded image", pixels=bytes(content))
+        except DamagedFile as e:
             raise BadInput("this file is no image that can be read; upload a JPEG or PNG.") from e
-        self._go(self.state.ask(Query("upload", text="uploaded image", pixels=pixels)))
+        self._go(self.state.ask(query))
 
     @action
     def back(self) -> None:

@@ -21,7 +21,7 @@ from xmr_core.base.errors import BadInput, DamagedFile, XmrError, require_number
 from xmr_core.base.fingerprint import content_hash, files_content
 from xmr_core.base.paths import read_regular
 from xmr_core.base.types import SPLITS, Corpus, Relevance
-from xmr_core.features.images import RESOLUTION, SUFFIXES, image_reader
+from xmr_core.features.images import OTHER_SUFFIXES, RESOLUTION, SUFFIXES, image_reader, is_image
 from xmr_core.features.words import tokenise
 
 EXAMPLES = 3  # stored of each kind of fault
@@ -93,10 +93,11 @@ def find_path(folder: Path, names: Sequence[str], corpus: str) -> Path:
 
 
 def list_images(folder: Path, deep: bool = False, faults: FaultLog | None = None) -> dict[str, str]:
-    """Name → path of every image file in a folder. Hidden files are left out, and so are names that are not UTF-8,
-    which are counted.
+    """Name → path of every image file in a folder, by its suffix, or by its content where a name has none.
 
+    Hidden files are left out. So are names that are not UTF-8, and images of kinds that are not read; they are counted.
     deep: also in its sub-folders; the name is then the path below the folder. Links to folders are followed once.
+    Raises: BadInput where all images are of kinds that are not read.
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     Path(folder, "trip").mkdir(), Path(folder, "trip", "beach.JPG").touch(), Path(folder, "notes.txt").touch()
@@ -105,7 +106,7 @@ def list_images(folder: Path, deep: bool = False, faults: FaultLog | None = None
     ([], ['trip/beach.JPG'])
     """
     images: dict[str, str] = {}
-    visited, faults = set(), faults or FaultLog()
+    visited, unread, faults = set(), [], faults or FaultLog()
 
     def refuse(error: OSError) -> None:
         raise DamagedFile(f"{error.filename} cannot be listed ({error.strerror}).")
@@ -119,8 +120,15 @@ def list_images(folder: Path, deep: bool = False, faults: FaultLog | None = None
         folders[:] = [name for name in folders if deep and not name.startswith(".") and _is_utf8(name)]
         faults.tolerate("files whose name is not UTF-8", [ascii(name) for name in names if not _is_utf8(name)])
         shown = [name for name in names if not name.startswith(".") and _is_utf8(name)]
-        paths = [Path(place, name) for name in shown if name.lower().endswith(SUFFIXES)]
+        unread += [name for name in shown if name.lower().endswith(OTHER_SUFFIXES)]
+        paths = [Path(place, name) for name in shown]
+        paths = [p for p in paths if p.name.lower().endswith(SUFFIXES) or (not p.suffix and is_image(p))]
         images |= {path.relative_to(folder).as_posix(): str(path) for path in paths}
+    kinds = ", ".join(sorted({Path(name).suffix.lower() for name in unread}))
+    fault = f"images of kinds that are not read ({kinds}): convert them to JPEG or PNG"
+    if unread and not images:
+        faults.refuse(f"{folder} holds only {fault}")
+    faults.tolerate(fault, unread)
     return images
 
 

@@ -73,7 +73,16 @@ def check_corpus(
     faults, corpus = FaultLog(collect=True), None
     with faults.noting():
         corpus = require_corpus(load(data_root, faults), name)
-    title, obstacles = f"{name} in {data_root}", list(faults.refused)
+    title, obstacles, shown = f"{name} in {data_root}", list(faults.refused), []
+    rows = np.arange(0 if corpus is None else len(corpus.images))
+    reasons, flat, contents = image_contents(corpus, rows, progress) if deep and len(rows) else ([], [], rows)
+    if len(reasons):
+        ids, reasons = corpus.images.index, np.array(reasons)
+        shown.append(f"images decoded: {sum(reasons == ''):,} of {len(ids):,}")
+        faults.tolerate("images that use less than a tenth of the range of their numbers", ids[np.array(flat)])
+        for reason in dict.fromkeys(reasons[reasons != ""].tolist()):
+            bad = ids[reasons == reason]
+            obstacles.append(f"{len(bad):,} images cannot be decoded ({reason}): {', '.join(map(str, bad))}")
     tolerated = [f"  {n:>7,}  {kind}{_listed(faults.examples[kind], n)}" for kind, n in faults.counts.items()]
     if corpus is None:
         return Report(f"{title}: not readable", obstacles, faults.counts, sections={"tolerated:": tolerated})
@@ -82,19 +91,17 @@ def check_corpus(
     vocabulary = {word for caption in words["train"] for word in caption}
     others = [word not in vocabulary for split in ("val", "test") for caption in words[split] for word in caption]
     about = {"network": network_of(corpus), **corpus.about}
-    shown = [f"{key}: {about[key]}" for key in ("captions", "splits", "protocol", "boxes", "network") if about.get(key)]
+    shown += [
+        f"{key}: {about[key]}" for key in ("captions", "splits", "protocol", "boxes", "network") if about.get(key)
+    ]
     shown += [f"words: {len(vocabulary):,} in train; {np.mean(others or [0]):.1%} of those in val and test are others"]
     texts = {split: captions[split]["text"].tolist() for split in SPLITS}
     read = readings_of or Vocabulary.build(texts["train"]).readings
     readings = {split: read(own) for split, own in texts.items()}
     shown += [f"warning: {m}" for split, own in readings.items() for m in unread(own, f"{split} captions", USUAL)]
     obstacles += _unserved(readings["train"])
-    rows = np.arange(len(corpus.images))
-    reasons, contents = image_contents(corpus, rows, progress) if deep else ([], rows)
     if corpus.features is not None:
         _examine_features(corpus, deep, shown, obstacles)
-    elif deep:
-        _decode_images(corpus, np.array(reasons), shown, obstacles)
     for split in SPLITS:
         lengths = zip(("images", "captions"), map(len, corpus.rows(split)), strict=True)
         if lacking := [kind for kind, n in lengths if not n]:
@@ -179,15 +186,6 @@ def _listed(names: Sequence[str], n: int) -> str:
     """': ' and the first of n names; nothing if no name is known."""
     more = ", …" if n > len(names[:EXAMPLES]) else ""
     return f": {', '.join(map(str, names[:EXAMPLES]))}{more}" if len(names) else ""
-
-
-def _decode_images(corpus: Corpus, reasons: np.ndarray, shown: list[str], obstacles: list[str]) -> None:
-    """Adds how many images are decoded, and which cannot be. reasons: of each image, '' where it can."""
-    ids = corpus.images.index
-    shown.append(f"images decoded: {sum(reasons == ''):,} of {len(ids):,}")
-    for reason in dict.fromkeys(reasons[reasons != ""].tolist()):
-        bad = ids[reasons == reason]
-        obstacles.append(f"{len(bad):,} images cannot be decoded ({reason}){_listed(bad, len(bad))}")
 
 
 def _examine_features(corpus: Corpus, deep: bool, shown: list[str], obstacles: list[str]) -> None:

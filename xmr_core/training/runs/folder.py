@@ -82,7 +82,7 @@ class TrainedRun(Evaluated):
     def reachable(self) -> dict[str, float]:
         """What no model exceeds on this test split, by its annotated pairs: base.reachable.reachable."""
         corpus = self.prepared().corpus
-        return reachable_in(corpus, "test", image_contents(corpus, corpus.rows("test")[0])[1])
+        return reachable_in(corpus, "test", image_contents(corpus, corpus.rows("test")[0])[2])
 
     def export(self, path: str | Path) -> Path:
         """Write the method as one safetensors file that needs neither this run nor its corpus; xmr.load and
