@@ -72,7 +72,7 @@ FAULTS = {
         lambda r: (r / "Flickr8k_text" / "Flickr_8k.devImages.txt").write_text(""), "no captions in split val",
         False,
     ),
-    "Latin-1": (lambda r: edit(r, b"way 3", b"caf\xe9"), "read as Latin-1: Flickr8k.token.txt line 4", True),
+    "Latin-1": (lambda r: edit(r, b"way 3", b"caf\xe9"), "read as Windows-1252: Flickr8k.token.txt line 4", True),
 }  # fmt: skip
 
 

@@ -46,7 +46,7 @@ def test_without_captions_it_is_a_folder_to_search(photos):
     (photos / "notes.txt").write_text("x")
     assert load_folder(photos).faults == {
         "text files that are not read (captions are looked for in captions.csv, captions.tsv, captions.jsonl, "
-        "metadata.csv, metadata.jsonl, *captions*.json)": 1
+        "captions.txt, metadata.csv, metadata.jsonl, results.csv, *.token, *.token.txt, *.json)": 1
     }
 
 
@@ -154,7 +154,7 @@ def test_faults_in_a_table_are_tolerated_and_counted(photos):
         ("beach.jpg", "Café"), ("trip/tree.JPG", "A tree"),
     ]  # fmt: skip
     assert corpus.faults == {
-        "caption lines with a stray quote or delimiter, mended": 3, "lines that are not UTF-8, read as Latin-1": 1,
+        "caption lines with a stray quote or delimiter, mended": 3, "lines that are not UTF-8, read as Windows-1252": 1,
         "caption lines that cannot be read": 1, "captions without a word": 1, "captions of a missing image": 1,
         "captions given twice for an image": 1, "images in no split": 2,
     }  # fmt: skip
@@ -164,7 +164,7 @@ def test_faults_in_lines_of_json_are_tolerated_and_counted(photos):
     (photos / "captions.jsonl").write_text(
         '{"image": "dog.png", "caption": "A dog."}\n{"image": "dog.png", "caption": "half a li\n'
         '[1]\n{"image": "dog.png"}\n'
-        '{"image": 3, "caption": "x"}\n{"image": "dog.png", "caption": [1]}\n' + "[" * 100_000 + "\n"
+        '{"image": 3.5, "caption": "x"}\n{"image": "dog.png", "caption": [1]}\n' + "[" * 100_000 + "\n"
     )
     corpus = load_folder(photos)
     assert rows(corpus) == [("dog.png", "A dog.")] and corpus.faults["caption lines that cannot be read"] == 6

@@ -201,4 +201,4 @@ def test_bytes_that_are_not_utf8(either):
     either.json.write_bytes(b"\xef\xbb\xbf" + text.encode().replace(b"CAFE", b"caf\xe9"))
     corpus = either.read()
     assert corpus.captions["text"].iloc[0] == "A café and a café", "what is UTF-8 stays so"
-    assert corpus.faults["bytes that are not UTF-8, read as Latin-1"] == 1
+    assert corpus.faults["texts that are not UTF-8, read as Windows-1252"] == 1

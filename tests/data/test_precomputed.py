@@ -86,7 +86,7 @@ def test_captions_with_faults_keep_their_places(scan):
     (scan / "testall_capids.txt").write_text("".join(f"{n}\n" for n in range(15)))
     corpus = load_precomputed(scan)
     assert corpus.faults == {
-        "captions written as Python bytes (b'…')": 3, "lines that are not UTF-8, read as Latin-1": 1,
+        "captions written as Python bytes (b'…')": 3, "lines that are not UTF-8, read as Windows-1252": 1,
         "captions without a word": 1, "blank lines after the last caption": 2,
         "lists of ids of another length, not read": 1, "images with fewer than 5 captions": 1,
     }  # fmt: skip

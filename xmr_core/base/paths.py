@@ -1,15 +1,18 @@
 """Where runs, caches and outputs live; and what others made: regular files only, no links where something is written,
 names and texts that cannot steer a terminal or a figure, code that runs only where it is trusted."""
 
+import codecs
 import errno
+import json
 import os
 import re
 import stat
 import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from xmr_core.base.errors import BadInput, CannotWrite
+from xmr_core.base.errors import BadInput, CannotWrite, DamagedFile
 
 _ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b.?", re.S)
 
@@ -96,6 +99,69 @@ def read_regular(path: Path | str) -> bytes:
     """
     with open_regular(path) as f:
         return f.read()
+
+
+# Texts of others, in whatever encoding they were saved.
+
+
+_WESTERN = "À-ÏÑ-ÖØ-Üß-ïñ-öø-üÿŒœŸ"  # without Icelandic's, which stand for letters of Czech and Turkish as well
+_FOREIGN = re.compile(  # four characters beyond ASCII in a row, three letters, others than Western ones, odd places
+    rf"[^\0-\x7f]{{4}}|[{_WESTERN}]{{3}}|[^\0-\x7f{_WESTERN}\xa0-£¥§©ª«\xad®°-´µ·¹-¿×÷€‚„…‰‹›‘’“”•–—™]"
+    rf"|[A-Za-z{_WESTERN}][¡¿„‚£]|[ªº£¹²³±¼½¾][A-Za-z{_WESTERN}]|õ(?!e)"
+)
+
+
+def decoded(raw: bytes) -> tuple[str, bool]:
+    """(a text, whether it is UTF-8); bytes that are not are read as Windows-1252.
+
+    >>> decoded(b"caf\xe9")
+    ('café', False)
+    """
+    text = raw.decode(errors="surrogateescape")
+    plain = re.sub("[\udc80-\udcff]+", lambda m: m[0].encode(errors="surrogateescape").decode("cp1252", "replace"), text)
+    return plain, plain == text
+
+
+def decoded_lines(lines: Iterable[bytes], source: object) -> Iterator[tuple[str, bool]]:
+    """`decoded` of each line of a file. source: the file, for messages.
+
+    Raises: BadInput after the last line, if more than a quarter of the lines beyond ASCII, and more than one in a
+        hundred of all, are neither UTF-8 nor look like a Western language in Windows-1252. In such a language letters
+        beyond ASCII stand alone or in pairs, and they are those of German, French, Spanish and their neighbours.
+
+    >>> list(decoded_lines(["собака".encode("cp1251")], "captions.csv"))
+    Traceback (most recent call last):
+    xmr_core.base.errors.BadInput: captions.csv is not UTF-8 from line 1 on, and no Western text either. Save it as ...
+    """
+    number = beyond = 0
+    foreign = []
+    for number, raw in enumerate(lines, 1):
+        text, sound = decoded(raw if number > 1 else raw.removeprefix(codecs.BOM_UTF8))
+        foreign += [number] * (not sound and bool(_FOREIGN.search(text)))
+        beyond += not raw.isascii()
+        yield text, sound
+    if 4 * len(foreign) > beyond and 100 * len(foreign) > number:
+        raise BadInput(f"{source} is not UTF-8 from line {foreign[0]} on, and no Western text either. Save it as UTF-8.")
+
+
+def decoded_text(content: bytes, source: object, separator: bytes = b"\n") -> tuple[str, list[int]]:
+    """(the text of a file, the numbers of its lines that are not UTF-8). UTF-16 and UTF-32 are recognised by their
+    first bytes. separator: what ends a line. Raises: BadInput as decoded_lines; DamagedFile for broken UTF-16.
+
+    >>> decoded_text("a café".encode("utf-16"), "a.txt")
+    ('a café', [])
+    """
+    if not (encoding := json.detect_encoding(content)).startswith("utf-8"):
+        try:
+            return content.decode(encoding), []
+        except UnicodeDecodeError:
+            fault = f"{source} begins as {encoding.upper()} and does not go on so"
+            raise DamagedFile(f"{fault}. It was cut short or altered; get it again, or save it as UTF-8.") from None
+    try:
+        return content.decode("utf-8-sig"), []
+    except UnicodeDecodeError:
+        texts, sound = zip(*decoded_lines(content.split(separator), source), strict=True)
+        return separator.decode().join(texts), [n for n, fine in enumerate(sound, 1) if not fine]
 
 
 def printable(text: object) -> str:
