@@ -20,6 +20,9 @@ def main(argv: list[str] | None = None, parts: tuple = PARTS) -> int:
     Returns: the exit status. 0: done. 1: the notebook failed, or the data cannot be used for training. 2: the command
         was not started, and one line says why; XMR_DEBUG=1 shows where. 130: interrupted.
     """
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # what the console cannot show is written as \\u1234, and ends nothing
+            stream.reconfigure(errors="backslashreplace")
     called = Path(sys.argv[0]).name.replace("__main__.py", "python -m xmr_core")
     parser = argparse.ArgumentParser(called, description="Image–text retrieval: five papers, matched conditions.")
     parser.add_argument("--version", action="version", version=f"xmr-study {__version__}")

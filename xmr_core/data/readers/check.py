@@ -7,13 +7,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from xmr_core.base.row_file import bad_rows
 from xmr_core.base.types import SPLITS, Corpus
 from xmr_core.data.readers.assembly import EXAMPLES, FaultLog, require_corpus
 from xmr_core.features.images import inspect_images
 from xmr_core.features.words import tokenise
 
 _SAMPLES = 3  # captions shown of each split
-_ROWS = 500  # images of a corpus of features that are examined
+_ROWS = 500  # images of a corpus of features that are searched for zeros
 
 
 @dataclass(frozen=True)
@@ -55,8 +56,8 @@ def check_corpus(
 ) -> Report:
     """Read a corpus as training does, note every fault instead of stopping at the first, and count what is there.
 
-    Args: load: the reader, (data_root, faults) → Corpus. deep: also decode every image, or examine a sample of the
-        features. progress: wraps the list of pieces of that work. network_of: a corpus → what will describe its images.
+    Args: load: the reader, (data_root, faults) → Corpus. deep: also decode every image, or search all
+        features for NaN. progress: wraps the list of pieces of that work. network_of: a corpus → what will describe its images.
         Bad data raises nothing: see Report.obstacles.
     >>> from xmr_core.data.readers.folder import load_folder
     >>> check_corpus("folder", load_folder, "/no/such/folder").obstacles
@@ -132,9 +133,8 @@ def _examine_features(corpus: Corpus, deep: bool, shown: list[str], obstacles: l
     shown.append(f"features: {shape} (images, elements, width), {features.dtype}")
     if deep:
         rows = np.unique(np.linspace(0, len(features) - 1, min(len(features), _ROWS)).astype(int)).tolist()
-        bad = [corpus.images.index[row] for row in rows if not np.isfinite(features[row]).all()]
         zeros = sum(not features[row].any() for row in rows)
-        shown.append(f"examined: {len(rows):,} images, {zeros:,} of them all zero")
-        if bad:
-            fault = f"{len(bad):,} of {len(rows):,} examined images hold NaN or infinity"
+        shown.append(f"examined: {len(features):,} images; of {len(rows):,} of them, {zeros:,} are all zero")
+        if bad := [corpus.images.index[row] for row in bad_rows(features)]:
+            fault = f"{len(bad):,} of {len(features):,} images hold NaN or infinity"
             obstacles.append(f"{fault}{_listed(bad, len(bad))}")

@@ -66,8 +66,14 @@ class TrainedRun(Evaluated):
         return method.eval()
 
     def prepared(self) -> Prepared:
-        """The corpus, features and words that the run was trained on."""
-        return prepare(self.config.data)
+        """The corpus, features and words that the run was trained on. Raises: BadInput for files that changed since."""
+        now, data = prepare(self.config.data), self.config.data
+        names = {"corpus", "vocabulary", "word_vectors", *(["features"] * bool(data.image_model))}
+        before = files.read_record(self.folder / CONFIG)["identity"]["data"] if data.dataset != "scenes" else {}
+        if changed := sorted(name for name in names & before.keys() if before[name] != now.identity.get(name)):
+            fault = f"{self.id}: {' and '.join(changed)} changed since the run was trained"
+            raise BadInput(f"{fault}. Bring back the files of {data.data_root or data.dataset}, or train again.")
+        return now
 
     def chance(self) -> tuple[float, float, float]:
         """(mean, low, high) of the annotated RSUM of random rankings of this test split, 95 % between low and high."""
