@@ -8,7 +8,7 @@ from pathlib import Path
 
 from xmr_core import __version__, commands
 from xmr_core.base.errors import XmrError
-from xmr_core.base.paths import printable
+from xmr_core.base.paths import forgive_console, printable
 
 # Each declares its commands (`add_to`) and says what runs them (`COMMANDS`: name → arguments → exit status).
 PARTS = (commands,)
@@ -20,9 +20,7 @@ def main(argv: list[str] | None = None, parts: tuple = PARTS) -> int:
     Returns: the exit status. 0: done. 1: the notebook failed, or the data cannot be used for training. 2: the command
         was not started, and one line says why; XMR_DEBUG=1 shows where. 130: interrupted.
     """
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # what the console cannot show is written as \\u1234, and ends nothing
-            stream.reconfigure(errors="backslashreplace")
+    forgive_console()
     called = Path(sys.argv[0]).name.replace("__main__.py", "python -m xmr_core")
     parser = argparse.ArgumentParser(called, description="Image–text retrieval: five papers, matched conditions.")
     parser.add_argument("--version", action="version", version=f"xmr-study {__version__}")

@@ -118,7 +118,9 @@ def decoded(raw: bytes) -> tuple[str, bool]:
     ('café', False)
     """
     text = raw.decode(errors="surrogateescape")
-    plain = re.sub("[\udc80-\udcff]+", lambda m: m[0].encode(errors="surrogateescape").decode("cp1252", "replace"), text)
+    plain = re.sub(
+        "[\udc80-\udcff]+", lambda m: m[0].encode(errors="surrogateescape").decode("cp1252", "replace"), text
+    )
     return plain, plain == text
 
 
@@ -141,7 +143,9 @@ def decoded_lines(lines: Iterable[bytes], source: object) -> Iterator[tuple[str,
         beyond += not raw.isascii()
         yield text, sound
     if 4 * len(foreign) > beyond and 100 * len(foreign) > number:
-        raise BadInput(f"{source} is not UTF-8 from line {foreign[0]} on, and no Western text either. Save it as UTF-8.")
+        raise BadInput(
+            f"{source} is not UTF-8 from line {foreign[0]} on, and no Western text either. Save it as UTF-8."
+        )
 
 
 def decoded_text(content: bytes, source: object, separator: bytes = b"\n") -> tuple[str, list[int]]:
@@ -173,6 +177,13 @@ def printable(text: object) -> str:
     """
     plain = _ESCAPES.sub("", str(text))
     return "".join(c if c.isprintable() or c in "\n\t" else "�" for c in plain)
+
+
+def forgive_console() -> None:
+    r"""From now on, what the console's encoding does not have is written as \u1234, and ends nothing."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # not one that a notebook or a test put there
+            stream.reconfigure(errors="backslashreplace")
 
 
 def plain_math(text: object) -> str:

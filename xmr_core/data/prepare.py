@@ -44,8 +44,8 @@ class Prepared(RawInputs):
 def prepare(
     config: DataConfig | Corpus, progress: Callable | None = None, device: torch.device | str | None = None
 ) -> Prepared:
-    """Read, extract (once; cached on disk) and index a corpus. Equal configs in one process share one result, as long as no file
-    changes that they name.
+    """Read, extract (once; cached on disk) and index a corpus. Equal configs in one process share one result, as long
+    as no file changes that they name.
 
     config: what to read, or a Corpus in memory (as `prepare_corpus`). progress: wraps lists of batches that are
     extracted; tqdm by default. device: where networks extract, None for the CPU. Other devices give features that

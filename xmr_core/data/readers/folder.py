@@ -38,6 +38,7 @@ COLUMNS = {
     "group": ("group", "person_id", "identity", "id"),
 }  # fmt: skip
 _OF_A_LINE = re.compile(rf"({'|'.join(map(re.escape, SUFFIXES))})#\d+$", re.I)  # image.jpg#0, as in Flickr's lists
+_LARGEST_GROUP = 100  # images of one group; larger ones are classes
 EXAMINED = 100  # records of a JSON file that tell whether it holds captions
 _LONGEST = 20  # lines of one quoted caption; after more than these, its quote was never closed
 _BETWEEN, _DECODER = re.compile(r"[\s,]*"), json.JSONDecoder()
@@ -119,7 +120,9 @@ def _listed(value: object) -> list | None:
     """The entries of a list; of sentences with their tokens, as Karpathy's, what was written."""
     if not isinstance(value, np.ndarray | tuple | list):
         return None
-    return [next((v[k] for k in ("raw", *COLUMNS["text"]) if k in v), None) if isinstance(v, dict) else v for v in value]
+    return [
+        next((v[k] for k in ("raw", *COLUMNS["text"]) if k in v), None) if isinstance(v, dict) else v for v in value
+    ]
 
 
 def _texts(text: str) -> list[str]:
@@ -291,8 +294,8 @@ class WrittenCaptions:
 
 
 def read_captions(base: Path, images: Iterable[str], faults: FaultLog) -> WrittenCaptions | None:
-    """The captions of a folder, or None: from one of FILES, else of METADATA, COCO, FLICKR or ANY_JSON, else from a text
-    beside each image (dog.jpg, dog.txt), a caption a line, or its JSON with a caption.
+    """The captions of a folder, or None: from one of FILES, else of METADATA, COCO, FLICKR or ANY_JSON, else from a
+    text beside each image (dog.jpg, dog.txt), a caption a line, or its JSON with a caption.
 
     METADATA may lie in base or in its sub-folders, and names images from its own folder. Several files of JSON are one
     corpus, and the name of each may say its split; ANY_JSON is several only where every name says another split.
@@ -397,11 +400,11 @@ def _read_json(file: Path, faults: FaultLog) -> object:
 
 
 def _records(value: object) -> list[dict] | None:
-    """The records of a JSON value: of a list, of Karpathy's "images", of a list for each split, or of captions under the
-    name of each image; None for anything else."""
+    """The records of a JSON value: of a list, of Karpathy's "images", of a list for each split, or of captions under
+    the name of each image; None for anything else."""
     if isinstance(value, dict) and isinstance(value.get("images"), list) and "annotations" not in value:
         value = value["images"]
-    elif isinstance(value, dict) and value and all(name in _SPLIT_OF and isinstance(value[name], list) for name in value):
+    elif isinstance(value, dict) and value and all(isinstance(value[n], list) and n in _SPLIT_OF for n in value):
         value = [{"split": name, **item} for name in value for item in value[name] if isinstance(item, dict)]
     elif isinstance(value, dict) and value and all(map(_is_image, value)):
         value = [{"image": name, "caption": own} for name, own in value.items()]
@@ -431,7 +434,7 @@ def _beside(base: Path, images: Iterable[str], faults: FaultLog) -> WrittenCapti
     """Captions in a file beside each image; None where there is none. Lines without a letter, as lists of boxes have
     them, are no captions."""
     records = []
-    for image in images:
+    for image in sorted(images):  # not in the order in which the disk lists them
         text, described = ((base / image).with_suffix(suffix) for suffix in (".txt", ".json"))
         if text.is_file():
             lines = [line for line in read_lines(text, faults) if any(map(str.isalpha, line))]
@@ -522,11 +525,22 @@ def _corpus(
     name: str, base: Path, files: Mapping[str, str], written: WrittenCaptions | None, faults: FaultLog
 ) -> Corpus:
     captions = pd.DataFrame({"image_id": [], "text": []}, index=pd.Index([], name="caption_id"), dtype=object)
+    more_pairs = None
     split_of, origin = dict.fromkeys(files, "test"), "no captions: every image in test, to be searched"
     if written:
         captions, split_of, origin = _captions(written, base, files, faults)
     about = {"splits": origin, **({"captions": written.source} if written else {})}
-    return photograph_corpus(name, image_table(files, split_of), captions, faults, usual=0, about=about)
+    images = image_table(files, split_of)
+    members: dict[str, dict[str, str]] = {}  # of one person, say, to all of whose images each caption of them applies
+    groups = captions.pop("group").tolist() if written else []
+    for group, image_id in zip(groups, captions["image_id"], strict=True):
+        members.setdefault(group, {})[image_id] = group
+    members.pop("", None)
+    if 1 < max(map(len, members.values()), default=0) <= _LARGEST_GROUP:
+        images["group"] = images.index.map({i: g for own in members.values() for i, g in own.items()}).fillna("")
+        pairs = zip(captions.index, groups, strict=True)
+        more_pairs = {"group": [(caption, i) for caption, group in pairs for i in members.get(group, ())]}
+    return photograph_corpus(name, images, captions, faults, more_pairs, usual=0, about=about)
 
 
 def _captions(
@@ -551,7 +565,7 @@ def _captions(
         table = table[~twice]
     default_ids = table["image_id"] + "#" + table.groupby("image_id").cumcount().astype(str)
     ids = table["caption_id"].where(table["caption_id"] != "", default_ids)
-    return table.set_index(pd.Index(ids.tolist(), name="caption_id"))[["image_id", "text"]], split_of, origin
+    return table.set_index(pd.Index(ids.tolist(), name="caption_id"))[["image_id", "text", "group"]], split_of, origin
 
 
 def _splits(

@@ -276,7 +276,12 @@ def karpathy_tables(
     Source: Karpathy & Fei-Fei, CVPR 2015 (caption_datasets.zip).
     """
     base = existing(data_root, f"data_root of {name}")
-    file = find_path(base, [f"{folder}dataset_{name}.json" for folder in _LISTS], name)
+    places_of_file = [f"{folder}dataset_{name}.json" for folder in _LISTS]
+    others = [file for pattern in ("", "annotations/") for file in base.glob(f"{pattern}captions_*.json")]
+    if others and not any((base / place).exists() for place in places_of_file):
+        hint = f"dataset='folder' reads {others[0].name} with COCO's own splits"
+        raise BadInput(f"{name} needs dataset_{name}.json (Karpathy's splits) in {base}; {hint}.")
+    file = find_path(base, places_of_file, name)
     records = _read_records(file, name, id_field, faults)
 
     @cache
@@ -404,7 +409,7 @@ def coco_judgments(
     require_choice("absent", absent, ("drop", "count"))
     ids = (image_ids, caption_ids) if direction == "i2t" else (caption_ids, image_ids)
     queries, gallery = map(np.asarray, ids)
-    relevant = json.loads((_folder(folder) / f"{_FILES[kind]}_{DIRECTIONS[direction]}.json").read_text())
+    relevant = json.loads((_folder(folder) / f"{_FILES[kind]}_{DIRECTIONS[direction]}.json").read_text("utf-8"))
     members = set(gallery.tolist())
     answered = [q for q in queries.tolist() if members.intersection(relevant.get(str(q), ()))]
     if not answered:
