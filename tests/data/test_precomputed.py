@@ -1,5 +1,6 @@
 """Region features in SCAN's layout, and arrays of rows that are larger than memory."""
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,8 @@ from xmr_core.data.readers import precomputed
 from xmr_core.data.readers.assembly import FaultLog
 from xmr_core.data.readers.check import check_corpus
 from xmr_core.data.readers.precomputed import load_precomputed
+from xmr_core.training.runs import base_config, train_or_load
+from xmr_core.training.runs.train_run import plan_run
 
 REGIONS, WIDTH = 3, 4
 
@@ -97,6 +100,24 @@ def test_captions_with_faults_keep_their_places(scan):
     assert texts["train/3#0"] == "A dog of train café 3 ." and "train/1#2" not in texts
     assert texts["train/1#3"] == captions("train", 6)[8] and texts["train/5#4"] == captions("train", 6)[29]
     assert corpus.images["source_id"]["val/0"] == "" and corpus.captions["source_id"]["test/1#2"] == "7"
+
+
+@pytest.mark.slow
+def test_what_changes_under_an_equal_size_and_time_is_another_corpus_and_another_run(scan):
+    """In one process, too; and a run that was trained before does not go on with it."""
+    small = {"preset": "quick", "epochs": 1, "d": 8, "device": "cpu", "dataset": "precomputed"}
+    config = base_config("vse++", data_root=str(scan), **small)
+    run = train_or_load(config)
+    assert run.prepared() is train_or_load(config).prepared()
+    for file in ("train_ims.npy", "train_caps.txt"):
+        before, time = (scan / file).read_bytes(), (scan / file).stat().st_mtime_ns
+        (scan / file).write_bytes(before[:-5] + b"7 7 .")
+        os.utime(scan / file, ns=(time, time))
+        assert plan_run(config).id != run.id
+        with pytest.raises(BadInput, match=r"corpus.* changed since the run was trained"):
+            run.prepared()
+        (scan / file).write_bytes(before)
+        assert plan_run(config).id == run.id and train_or_load(config).provenance == run.provenance
 
 
 def spoil_array(change):

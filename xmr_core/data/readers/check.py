@@ -57,8 +57,8 @@ def check_corpus(
     """Read a corpus as training does, note every fault instead of stopping at the first, and count what is there.
 
     Args: load: the reader, (data_root, faults) → Corpus. deep: also decode every image, or search all features for
-        NaN. progress: wraps the list of pieces of that work. network_of: a corpus → what will describe its images. Bad data raises
-        nothing: see Report.obstacles.
+        NaN. progress: wraps the list of pieces of that work. network_of: a corpus → what will describe its images.
+        Bad data raises nothing: see Report.obstacles.
     >>> from xmr_core.data.readers.folder import load_folder
     >>> check_corpus("folder", load_folder, "/no/such/folder").obstacles
     ['data_root of folder not found: /no/such/folder does not exist. Give the right path.']
