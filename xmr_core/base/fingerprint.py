@@ -14,8 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
+from xmr_core.base import paths
 from xmr_core.base.errors import DamagedFile
-from xmr_core.base.paths import open_regular
 
 _TICK = 0.02  # seconds; two changes of a file within so short a time may have one time of change
 LARGE = 1 << 30  # bytes; a larger file is named by samples of it
@@ -40,7 +40,7 @@ def bytes_hash(content: bytes) -> str:
 def file_hash(path: Path | str) -> str:
     """16 hex digits that name all bytes of a file (BLAKE2b)."""
     digest = hashlib.blake2b(digest_size=8)
-    with open_regular(path) as f:
+    with paths.open_regular(path) as f:
         while piece := f.read(1 << 22):
             digest.update(piece)
     return digest.hexdigest()
@@ -57,7 +57,7 @@ def file_content(path: Path | str) -> str:
     if size <= LARGE:
         return file_hash(path)
     digest = hashlib.blake2b(str(size).encode(), digest_size=8)
-    with open_regular(path) as f:
+    with paths.open_regular(path) as f:
         for n in range(_SAMPLES):
             f.seek((size - _PIECE) * n // (_SAMPLES - 1))
             digest.update(f.read(_PIECE))
@@ -79,8 +79,6 @@ def stamp(path: Path | str) -> tuple:
 def stamps(places: Iterable[Path | str]) -> str:
     """16 hex digits that name the stamps of files, and of all files below folders but those that this package writes;
     what does not exist counts as such. Links are followed."""
-    from xmr_core.base import paths
-
     found = [os.path.expanduser(place) for place in places]
     visited = {str(paths.root() / kind) for kind in ("runs", "cache", "outputs")}
     for place in filter(os.path.isdir, list(found)):
@@ -100,7 +98,6 @@ def files_content(files: Sequence[Path | str]) -> str:
     not at every start. Raises: DamagedFile naming a file that cannot be read.
     """
     from xmr_core.base import files as storage  # which needs content_hash from here
-    from xmr_core.base import paths
 
     try:
         note = paths.folder("cache") / f"content-{content_hash([*map(stamp, files)])}.sealed.json"

@@ -135,8 +135,7 @@ def decoded_lines(lines: Iterable[bytes], source: object) -> Iterator[tuple[str,
     Traceback (most recent call last):
     xmr_core.base.errors.BadInput: captions.csv is not UTF-8 from line 1 on, and no Western text either. Save it as ...
     """
-    number = beyond = 0
-    foreign = []
+    number, beyond, foreign = 0, 0, []
     for number, raw in enumerate(lines, 1):
         text, sound = decoded(raw if number > 1 else raw.removeprefix(codecs.BOM_UTF8))
         foreign += [number] * (not sound and bool(_FOREIGN.search(text)))

@@ -81,12 +81,12 @@ class FaultLog:
 # Finding and reading the files of a collection.
 
 
-def find_path(folder: Path, names: Sequence[str], corpus: str) -> Path:
+def find_path(folder: Path, names: Sequence[str], corpus: str, hint: str = "") -> Path:
     """The first of these files or folders that exists. Raises: BadInput with all the names that were tried."""
     for name in names:
         if (folder / name).exists():
             return folder / name
-    raise BadInput(f"{corpus} needs {' or '.join(names)} in {folder}. Put it there or give the right data_root.")
+    raise BadInput(f"{corpus} needs {' or '.join(names)} in {folder}. Put it there or give the right data_root.{hint}")
 
 
 def list_images(folder: Path, deep: bool = False, faults: FaultLog | None = None) -> dict[str, str]:

@@ -6,8 +6,8 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
 from numbers import Integral
 from pathlib import Path, PurePosixPath
 from unicodedata import normalize
@@ -28,18 +28,15 @@ from xmr_core.features.images import SUFFIXES
 # Column of the result → names that it may have in a file, in any case, best first. The first two columns are needed;
 # a name of a text may carry a number ("caption_0", "caption_1"), and then all of its columns are read.
 COLUMNS = {
-    "image": (
-        "image", "file", "filename", "file_name", "image_name", "image_path", "img_path", "file_path", "img",
-        "filepath", "image_id",
-    ),
-    "text": ("caption", "text", "captions", "sentences", "sentence", "comment", "description"),
+    "image": ("image", "file", "filename", "file_name", "image_name", "image_path", "img_path", "file_path", "img",
+              "filepath", "image_id"),
+    "text": ("caption", "text", "captions", "sentences", "sentence", "comment", "description", "raw"),
     "split": ("split",),
     "caption_id": ("caption_id",),
     "group": ("group", "person_id", "identity", "id"),
 }  # fmt: skip
 _OF_A_LINE = re.compile(rf"({'|'.join(map(re.escape, SUFFIXES))})#\d+$", re.I)  # image.jpg#0, as in Flickr's lists
 _LARGEST_GROUP = 100  # images of one group; larger ones are classes
-EXAMINED = 100  # records of a JSON file that tell whether it holds captions
 _LONGEST = 20  # lines of one quoted caption; after more than these, its quote was never closed
 _BETWEEN, _DECODER = re.compile(r"[\s,]*"), json.JSONDecoder()
 UNREADABLE = "caption lines that cannot be read"
@@ -65,30 +62,31 @@ def read_caption_file(file: Path, faults: FaultLog) -> pd.DataFrame:
 def caption_table(records: Iterable[tuple[int, Mapping]], source: str, faults: FaultLog) -> pd.DataFrame:
     """The result of `read_caption_file` from records. records: (number, name of a column → value). source: what holds
     them, in messages. Tolerated: records without a name of an image or a text. Refused: no readable record."""
-    rows, columns, first = [], {}, ""
+    rows, columns = [], {}
     for number, record in records:
         columns |= dict.fromkeys(map(str, record))
-        values = {str(name).strip().lower(): record[name] for name in reversed(record)}
+        values = {_column(name): record[name] for name in reversed(record)}
         fields = {column: [values[n] for n in names if n in values] for column, names in COLUMNS.items()}
         image, _, split, ids, group = (own[0] if own else None for own in fields.values())
-        if {"filepath", "filename"} <= {*values} and image == values["filename"]:  # Karpathy's: folder and name
-            image = f"{values['filepath']}/{image}"
-        image, texts = _OF_A_LINE.sub(r"\1", _name(image)), _texts_of(values)
+        folder = f"{values['filepath']}/" if {"filepath", "filename"} <= {*values} else ""  # Karpathy's
+        image, texts = _OF_A_LINE.sub(r"\1", folder * bool(image) + _name(image)), _texts_of(values)
         if not (image.strip() and texts is not None and all(isinstance(t, str) for t in texts)):
-            first = first or f" The first that cannot be read is number {number}: {dict(record)!s:.80}."
             faults.tolerate(UNREADABLE, f"{Path(source).name} line {number}: no name of an image, or no text")
             continue
         ids = _listed(ids) or [ids]
         ids = [_name(own).strip() for own in ids] if len(ids) == len(texts) else [""] * len(texts)
-        split = "" if split is None else str(split)
-        rows += [(image, one_line(t), split, i, _name(group)) for t, i in zip(texts, ids, strict=True)]
+        rows += [(image, one_line(t), _name(split), i, _name(group)) for t, i in zip(texts, ids, strict=True)]
     if not rows:
         names = " and ".join("/".join(COLUMNS[column]) for column in ("image", "text"))
-        found = f"needs the columns {names}; found: {[*columns][:12]}."
-        first = first or "".join(f" First: {line}." for line in faults.examples.get(UNREADABLE, [])[:1])
-        faults.refuse(f"{source} holds no readable caption: {found}{first}")
+        first = "".join(f" The first: {line}." for line in faults.examples.get(UNREADABLE, [])[:1])
+        fault = f"{source} holds no readable caption: needs the columns {names}; found: {[*columns][:12]}"
+        faults.refuse(f"{fault}.{first}")
     table = pd.DataFrame(rows, columns=[*COLUMNS], dtype=object)
-    return table if any(name.strip().lower() == "split" for name in columns) else table.drop(columns="split")
+    return table if any(_column(name) == "split" for name in columns) else table.drop(columns="split")
+
+
+def _column(name: object) -> str:
+    return re.sub("[ -]", "_", str(name).strip().lower())
 
 
 def _name(value: object) -> str:
@@ -99,16 +97,22 @@ def _name(value: object) -> str:
 
 
 def _texts_of(values: Mapping[str, object]) -> list | None:
-    """The captions of a record: of the first column that has a name of a text, or of all its numbered ones."""
+    """The captions of a record: of the first column that has a name of a text, and of all its numbered ones."""
+    names = _text_columns(tuple(values))
+    cells = [values[name] for name in names]
+    if len(names) > 1:  # an image with fewer captions than others leaves some blank
+        cells = [cell for cell in cells if cell is not None and (not isinstance(cell, str) or cell.strip())]
+    lists = [_texts(cell) if isinstance(cell, str) else _listed(cell) for cell in cells]
+    return None if not lists or any(own is None for own in lists) else [text for own in lists for text in own]
+
+
+@lru_cache(100)
+def _text_columns(names: tuple[str, ...]) -> list[str]:
     for name in COLUMNS["text"]:
-        numbered = {int(m[1]): own for own in values if (m := re.fullmatch(rf"{name}[ _-]?(\d+)", own))}
-        cells = [values[own] for own in [name] * (name in values) + [numbered[n] for n in sorted(numbered)]]
-        if numbered:  # an image with fewer captions than others leaves some blank
-            cells = [cell for cell in cells if cell is not None and (not isinstance(cell, str) or cell.strip())]
-        if cells:
-            lists = [_texts(cell) if isinstance(cell, str) else _listed(cell) for cell in cells]
-            return None if any(own is None for own in lists) else [text for own in lists for text in own]
-    return None
+        numbered = {int(m[1]): own for own in names if (m := re.fullmatch(rf"{name}_?(\d+)", own))}
+        if numbered or name in names:
+            return [name] * (name in names) + [numbered[n] for n in sorted(numbered)]
+    return []
 
 
 def one_line(text: str) -> str:
@@ -120,9 +124,7 @@ def _listed(value: object) -> list | None:
     """The entries of a list; of sentences with their tokens, as Karpathy's, what was written."""
     if not isinstance(value, np.ndarray | tuple | list):
         return None
-    return [
-        next((v[k] for k in ("raw", *COLUMNS["text"]) if k in v), None) if isinstance(v, dict) else v for v in value
-    ]
+    return [own for v in value for own in (_texts_of(v) or [None] if isinstance(v, dict) else [v])]
 
 
 def _texts(text: str) -> list[str]:
@@ -144,7 +146,7 @@ def _table_records(lines: list[str], file: Path, faults: FaultLog) -> Iterator[t
     """(line number, name of a column → field) of each row of a table."""
 
     def is_named(column: str, names: list[str]) -> bool:
-        return any(name.strip().lower() in COLUMNS[column] for name in names)
+        return any(_column(name) in COLUMNS[column] for name in names)
 
     start = next((n for n, line in enumerate(lines) if line.strip()), len(lines))
     headers = {d: _fields(lines[start : start + 1], d, skipinitialspace=True)[0] for d in ",;\t|"}
@@ -199,7 +201,7 @@ def _json_records(lines: list[str], file: Path, faults: FaultLog) -> Iterator[tu
             if isinstance(item, dict):
                 yield number, item
             else:
-                faults.tolerate(UNREADABLE, f"{file.name} line {number}: {text[at : min(end, at + 60)]}")
+                faults.tolerate(UNREADABLE, f"{file.name} line {number}: {one_line(text[at : min(end, at + 60)])}")
         number, at = number + text.count("\n", at, end), end
 
 
@@ -304,15 +306,13 @@ def read_captions(base: Path, images: Iterable[str], faults: FaultLog) -> Writte
     """
     layouts = FILES, [f"{depth}{name}" for depth in ("", "*/", "*/*/") for name in METADATA], COCO, FLICKR
     files = next(filter(None, (_visible(base, patterns) for patterns in layouts)), [])
-    if not files:
-        files = _with_captions(base, images)
-    if not files:
+    if not files and not (files := _with_captions(base, images, faults)):
         return _beside(base, images, faults)
     is_coco, composed, tables = files[0].suffix == ".json", {_composed(image) for image in images}, []
     names, count = [file.relative_to(base).as_posix() for file in files], Counter(file.parent for file in files)
     said = {_word_split(re.findall("[a-z]+", file.stem.lower())) for file in files}
-    coco = any(file.match(pattern) for file in files for pattern in COCO)
-    if max(count.values()) > 1 and not (coco or (is_coco and len(said - {""}) == len(files))):
+    one_corpus = is_coco and ("captions" in files[0].name or len(said - {""}) == len(files))
+    if max(count.values()) > 1 and not one_corpus:
         faults.refuse(f"{base} holds {' and '.join(names)}. Keep the one that is meant.")
     for file in files:
         stem = file.stem.lower()
@@ -400,33 +400,33 @@ def _read_json(file: Path, faults: FaultLog) -> object:
 
 
 def _records(value: object) -> list[dict] | None:
-    """The records of a JSON value: of a list, of Karpathy's "images", of a list for each split, or of captions under
-    the name of each image; None for anything else."""
-    if isinstance(value, dict) and isinstance(value.get("images"), list) and "annotations" not in value:
-        value = value["images"]
-    elif isinstance(value, dict) and value and all(isinstance(value[n], list) and n in _SPLIT_OF for n in value):
-        value = [{"split": name, **item} for name in value for item in value[name] if isinstance(item, dict)]
-    elif isinstance(value, dict) and value and all(map(_is_image, value)):
-        value = [{"image": name, "caption": own} for name, own in value.items()]
-    if not isinstance(value, list):
-        return None
-    known = {name: set(COLUMNS[name]) for name in ("image", "text")}
-    records = [item for item in value if isinstance(item, dict)]
-    sound = any(item.keys() & known["image"] and _texts_of(item) for item in records[:EXAMINED])
-    return records if sound else None
+    """The records of a JSON value: of a list, of the only list in an object, as Karpathy's "images", of a list for each
+    split, or of captions under the name of each image; None for anything else."""
+    if isinstance(value, dict) and value:
+        lists = {name: own for name, own in value.items() if isinstance(own, list)}
+        if all(map(_is_image, value)):
+            value = [{"image": name, "caption": own} for name, own in value.items()]
+        elif all(name in _SPLIT_OF for name in lists):
+            value = [{"split": name, **item} for name, own in lists.items() for item in own if isinstance(item, dict)]
+        elif len(lists) == 1:
+            value = next(iter(lists.values()))
+    records = [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+    named = (item for item in records if item.keys() & set(COLUMNS["image"]))
+    return records if any(map(_texts_of, named)) else None
 
 
 def _used(item: dict) -> dict:
     return {name: own for name, own in item.items() if name not in _UNUSED}
 
 
-def _with_captions(base: Path, images: Iterable[str]) -> list[Path]:
+def _with_captions(base: Path, images: Iterable[str], faults: FaultLog) -> list[Path]:
     """The files of ANY_JSON that hold records of captions; those of single images are none."""
     beside, out = {base / PurePosixPath(image).with_suffix(".json") for image in images}, []
-    for file in _visible(base, ANY_JSON):
-        with suppress(XmrError):
-            if file not in beside and _records(_read_json(file, FaultLog())):
-                out.append(file)
+    for file in [file for file in _visible(base, ANY_JSON) if file not in beside]:
+        try:
+            out += [file] * bool(_records(_read_json(file, FaultLog())))
+        except XmrError as e:
+            faults.tolerate("JSON files that cannot be read", str(e))
     return out
 
 
@@ -437,17 +437,14 @@ def _beside(base: Path, images: Iterable[str], faults: FaultLog) -> WrittenCapti
     for image in sorted(images):  # not in the order in which the disk lists them
         text, described = ((base / image).with_suffix(suffix) for suffix in (".txt", ".json"))
         if text.is_file():
-            lines = [line for line in read_lines(text, faults) if any(map(str.isalpha, line))]
-            records.append({"image": image, "caption": lines})
-        elif described.is_file():
-            with suppress(XmrError):
-                value = _read_json(described, faults)
-                records.append({"caption": _texts_of(value) if isinstance(value, dict) else None, "image": image})
-    records = [record for record in records if record["caption"]]
-    if not records:
-        return None
-    table = caption_table(enumerate(records, 1), "the texts beside the images", faults)
-    return WrittenCaptions(table, "texts beside the images (dog.jpg, dog.txt)", True)
+            texts = [line for line in read_lines(text, faults) if any(map(str.isalpha, line))]
+        else:
+            value = _read_json(described, faults) if described.is_file() else None
+            texts = _texts_of(value) if isinstance(value, dict) else None
+        records += [{"image": image, "caption": texts}] * bool(texts)
+    source = "texts beside the images (dog.jpg, dog.txt)"
+    table = caption_table(enumerate(records, 1), source, faults) if records else None
+    return WrittenCaptions(table, source, True) if records else None
 
 
 # The corpus of a folder.
@@ -524,22 +521,22 @@ def _images_of(folder: Path | str, faults: FaultLog) -> tuple[Path, dict[str, st
 def _corpus(
     name: str, base: Path, files: Mapping[str, str], written: WrittenCaptions | None, faults: FaultLog
 ) -> Corpus:
-    captions = pd.DataFrame({"image_id": [], "text": []}, index=pd.Index([], name="caption_id"), dtype=object)
-    more_pairs = None
+    empty, more_pairs = dict.fromkeys(("image_id", "text", "group"), ()), None
+    captions = pd.DataFrame(empty, index=pd.Index([], name="caption_id"), dtype=object)
     split_of, origin = dict.fromkeys(files, "test"), "no captions: every image in test, to be searched"
     if written:
         captions, split_of, origin = _captions(written, base, files, faults)
     about = {"splits": origin, **({"captions": written.source} if written else {})}
     images = image_table(files, split_of)
     members: dict[str, dict[str, str]] = {}  # of one person, say, to all of whose images each caption of them applies
-    groups = captions.pop("group").tolist() if written else []
+    groups = captions.pop("group").tolist()
     for group, image_id in zip(groups, captions["image_id"], strict=True):
         members.setdefault(group, {})[image_id] = group
     members.pop("", None)
     if 1 < max(map(len, members.values()), default=0) <= _LARGEST_GROUP:
         images["group"] = images.index.map({i: g for own in members.values() for i, g in own.items()}).fillna("")
-        pairs = zip(captions.index, groups, strict=True)
-        more_pairs = {"group": [(caption, i) for caption, group in pairs for i in members.get(group, ())]}
+        own = zip(captions.index, groups, strict=True)
+        more_pairs = {"group": [(caption, i) for caption, group in own for i in members.get(group, ())]}
     return photograph_corpus(name, images, captions, faults, more_pairs, usual=0, about=about)
 
 

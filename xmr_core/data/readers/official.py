@@ -276,12 +276,9 @@ def karpathy_tables(
     Source: Karpathy & Fei-Fei, CVPR 2015 (caption_datasets.zip).
     """
     base = existing(data_root, f"data_root of {name}")
-    places_of_file = [f"{folder}dataset_{name}.json" for folder in _LISTS]
-    others = [file for pattern in ("", "annotations/") for file in base.glob(f"{pattern}captions_*.json")]
-    if others and not any((base / place).exists() for place in places_of_file):
-        hint = f"dataset='folder' reads {others[0].name} with COCO's own splits"
-        raise BadInput(f"{name} needs dataset_{name}.json (Karpathy's splits) in {base}; {hint}.")
-    file = find_path(base, places_of_file, name)
+    own = next((f.name for place in ("", "annotations/") for f in base.glob(f"{place}captions_*.json")), "")
+    hint = f" Or take dataset='folder': it reads {own}, with COCO's own splits." if own else ""
+    file = find_path(base, [f"{folder}dataset_{name}.json" for folder in _LISTS], name, hint)
     records = _read_records(file, name, id_field, faults)
 
     @cache
