@@ -57,6 +57,10 @@ TABLES = {
     "tabs": "file\ttext\ndog.png\tA dog.\nbeach.jpg\tA beach, wide and empty.\n",
     "mark at the start, Windows line ends": "\ufeffimage,caption\r\ndog.png,A dog.\r\n"
                                             "beach.jpg,\"A beach, wide and empty.\"\r\n",
+    "blanks behind commas": '"image", "caption", "n"\n"dog.png", "A dog.", "1"\n'
+                            'beach.jpg, "A beach, wide and empty.", 2\n',
+    "bars, blanks around a name": "Image Name| comment_number| Comment\n dog.png | 0| A dog.\n"
+                                  "beach.jpg| 0| A beach, wide and empty.\n",
     "blank lines": "\nimage,caption\n\ndog.png,A dog.\n,\n\nbeach.jpg,\"A beach, wide and empty.\"\n\n",
 }  # fmt: skip
 
@@ -172,6 +176,12 @@ def test_faults_in_lines_of_json_are_tolerated_and_counted(photos):
 
 REFUSED = {
     "missing columns": ({"captions.csv": "photo,words\na,b\n"}, "columns image.* found: .*'photo'"),
+    "a line that has no field for the caption": (
+        {"captions.csv": "image,caption\n\ndog.png\n"}, r"The first: captions\.csv line 3: 1 fields, the header has 2"
+    ),
+    "records without a text": (
+        {"captions.jsonl": '{"image": "dog.png", "caption": 7}\n'}, r"captions\.jsonl line 1: .*or no text"
+    ),
     "captions of another folder": ({"captions.csv": "image,caption\n1.jpg,Dog\n2.jpg,Cat\n"}, "names an image"),
     "an unknown split": ({"captions.csv": "image,caption,split\ndog.png,Dog,trian\n"}, "unknown split .*'trian'"),
     "an image in two splits": (

@@ -153,6 +153,10 @@ REFUSED = {
     "half a testall": (
         lambda f: (write(f, "test", 1, True), (f / "testall_caps.txt").unlink()), r"needs testall_caps\.txt",
     ),
+    "captions in GB18030": (
+        lambda f: (f / "dev_caps.txt").write_bytes("一只狗在草地上跑\n".encode("gb18030") * 10),
+        "not UTF-8 from line 1 on",
+    ),
     "a cut array": (cut("dev_ims.npy", 200), "cut short"),
 }  # fmt: skip
 

@@ -15,7 +15,7 @@ from xmr_core.features import cache
 from xmr_core.features.cache import Reduction, cached_features, principal_components, reduced_features
 from xmr_core.features.cells import CellDescriptor
 from xmr_core.features.images import TrainingCrops, convert_to_rgb, read_image
-from xmr_core.features.words import Vocabulary, load_word_vectors, tokenise
+from xmr_core.features.words import Vocabulary, load_word_vectors, read_vocabulary, tokenise
 
 pytestmark = pytest.mark.usefixtures("own_home")
 
@@ -164,6 +164,27 @@ def test_word_vectors(tmp_path):
         file.write_text(text)
         with pytest.raises(BadInput, match=message):
             load_word_vectors(file, ("dog", "cat"))
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252", "cp1251", "gb18030"])
+def test_words_of_files_in_any_encoding(encoding, tmp_path):
+    """Read as they were written, or refused: never other words."""
+    word = {"cp1251": "собака", "gb18030": "小狗在跑"}.get(encoding, "größe")
+    lists, vectors = tmp_path / "vocabulary.json", tmp_path / "glove.txt"
+    vocabulary = Vocabulary.build([f"a {word}"])
+    text = json.dumps(json.loads(vocabulary.to_json()), ensure_ascii=False)
+    lists.write_bytes(text.encode(encoding))
+    vectors.write_bytes(f"{word} 1 2\na 3 4\n".encode(encoding))
+    if word == "größe":
+        assert read_vocabulary(lists) == vocabulary
+    else:
+        with pytest.raises(BadInput, match="not UTF-8 from line"):
+            read_vocabulary(lists)
+    if word == "größe" and encoding != "utf-16":
+        assert load_word_vectors(vectors, (word, "a"))[1].all()
+    else:
+        with pytest.raises(BadInput, match=r"glove\.txt"):
+            load_word_vectors(vectors, (word, "a"))
 
 
 class Counting(CellDescriptor):
