@@ -79,16 +79,16 @@ def stamp(path: Path | str) -> tuple:
 def stamps(places: Iterable[Path | str]) -> str:
     """16 hex digits that name the stamps of files, and of all files below folders but those that this package writes;
     what does not exist counts as such. Links are followed."""
-    found = [os.path.expanduser(place) for place in places]
+    entries = [os.path.expanduser(place) for place in places]
     visited = {str(paths.root() / kind) for kind in ("runs", "cache", "outputs")}
-    for place in filter(os.path.isdir, list(found)):
-        for at, folders, names in os.walk(place, followlinks=True):
-            if (real := os.path.realpath(at)) in visited:
+    for place in filter(os.path.isdir, list(entries)):
+        for folder, folders, names in os.walk(place, followlinks=True):
+            if (real := os.path.realpath(folder)) in visited:
                 folders.clear()  # also of a link back
                 continue
             visited.add(real)
-            found += [os.path.join(at, name) for name in names]
-    return content_hash(sorted(stamp(path) if os.path.exists(path) else (path,) for path in found))
+            entries += [os.path.join(folder, name) for name in names]
+    return content_hash(sorted(stamp(path) if os.path.exists(path) else (path,) for path in entries))
 
 
 def files_content(files: Sequence[Path | str]) -> str:

@@ -112,7 +112,7 @@ _FOREIGN = re.compile(  # four characters beyond ASCII in a row, three letters, 
 
 
 def decoded(raw: bytes) -> tuple[str, bool]:
-    """(a text, whether it is UTF-8); bytes that are not are read as Windows-1252.
+    r"""(a text, whether it is UTF-8); bytes that are not are read as Windows-1252.
 
     >>> decoded(b"caf\xe9")
     ('café', False)

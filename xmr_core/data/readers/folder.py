@@ -188,21 +188,22 @@ def _is_image(name: str) -> bool:
 
 def _json_records(lines: list[str], file: Path, faults: FaultLog) -> Iterator[tuple[int, dict[str, object]]]:
     """(line number, object) of objects and lists of objects, one after the other, in any number of lines."""
-    text, at, number = "\n".join(lines), 0, 1
-    while (start := _BETWEEN.match(text, at).end()) < len(text):
-        number, at = number + text.count("\n", at, start), start
+    text, position, number = "\n".join(lines), 0, 1
+    while (start := _BETWEEN.match(text, position).end()) < len(text):
+        number, position = number + text.count("\n", position, start), start
         try:
-            value, end = _DECODER.raw_decode(text, at)
+            value, end = _DECODER.raw_decode(text, position)
         except (ValueError, RecursionError):
-            value, end = None, at
+            value, end = None, position
         if not isinstance(value, dict | list):
-            end = len(text) if (end := text.find("\n", at)) < 0 else end
+            end = len(text) if (end := text.find("\n", position)) < 0 else end
         for item in value if isinstance(value, list) else [value]:
             if isinstance(item, dict):
                 yield number, item
             else:
-                faults.tolerate(UNREADABLE, f"{file.name} line {number}: {one_line(text[at : min(end, at + 60)])}")
-        number, at = number + text.count("\n", at, end), end
+                cut = one_line(text[position : min(end, position + 60)])
+                faults.tolerate(UNREADABLE, f"{file.name} line {number}: {cut}")
+        number, position = number + text.count("\n", position, end), end
 
 
 # Splits: written beside the captions, named by files and sub-folders, or by a hash.
@@ -593,14 +594,14 @@ def _matcher(files: Iterable[str]) -> Callable[[str], list[str]]:
 
     é as one character and as e with an accent are the same: macOS writes the second.
     """
-    whole: dict[str, dict[str, list[str]]] = {}  # last part of a name → the names with it → their image_ids
-    stems: dict[str, dict[str, list[str]]] = {}  # the same without the suffix
-    for image_id in (known := dict.fromkeys(files)):
+    by_name: dict[str, dict[str, list[str]]] = {}  # last part of a name → the names with it → their image_ids
+    by_stem: dict[str, dict[str, list[str]]] = {}  # the same without the suffix
+    for image_id in (images := dict.fromkeys(files)):
         name = _composed(image_id)
-        for index, own in ((whole, name), (stems, str(PurePosixPath(name).with_suffix("")))):
+        for index, own in ((by_name, name), (by_stem, str(PurePosixPath(name).with_suffix("")))):
             index.setdefault(PurePosixPath(own).name, {}).setdefault(own, []).append(image_id)
 
-    def found(index: dict[str, dict[str, list[str]]], plain: str) -> list[str]:
+    def ids_of(index: dict[str, dict[str, list[str]]], plain: str) -> list[str]:
         names = index.get(PurePosixPath(plain).name, {})
         if ends := [name for name in names if f"/{plain}".endswith(f"/{name}")]:
             return names[max(ends, key=len)]
@@ -609,8 +610,8 @@ def _matcher(files: Iterable[str]) -> Callable[[str], list[str]]:
     def match(written: str) -> list[str]:
         plain = _composed(_plain(written))
         # blanks around a name are part of it where a file is called so
-        ids = found(whole, plain) or found(whole, plain.strip()) or found(stems, plain.strip())
-        return [written] if written in known else ids
+        ids = ids_of(by_name, plain) or ids_of(by_name, plain.strip()) or ids_of(by_stem, plain.strip())
+        return [written] if written in images else ids
 
     return match
 
