@@ -46,7 +46,7 @@ def test_without_captions_it_is_a_folder_to_search(photos):
     (photos / "notes.txt").write_text("x")
     assert load_folder(photos).faults == {
         "text files that are not read (captions are looked for in captions.csv, captions.tsv, captions.jsonl, "
-        "captions.txt, metadata.csv, metadata.jsonl, results.csv, *.token, *.token.txt, *.json)": 1
+        "captions.txt, metadata.csv, metadata.jsonl, results.csv, results*.token, *.token.txt, *.json)": 1
     }
 
 

@@ -114,7 +114,7 @@ def test_what_changes_under_an_equal_size_and_time_is_another_corpus_and_another
         (scan / file).write_bytes(before[:-5] + b"7 7 .")
         os.utime(scan / file, ns=(time, time))
         assert plan_run(config).id != run.id
-        with pytest.raises(BadInput, match=r"corpus.* changed since the run was trained"):
+        with pytest.raises(BadInput, match=r"corpus.* changed since it was trained"):
             run.prepared()
         (scan / file).write_bytes(before)
         assert plan_run(config).id == run.id and train_or_load(config).provenance == run.provenance

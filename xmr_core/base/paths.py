@@ -124,12 +124,13 @@ def decoded(raw: bytes) -> tuple[str, bool]:
     return plain, plain == text
 
 
-def decoded_lines(lines: Iterable[bytes], source: object) -> Iterator[tuple[str, bool]]:
-    """`decoded` of each line of a file. source: the file, for messages.
+def decoded_lines(lines: Iterable[bytes], source: object, part: str = "line") -> Iterator[tuple[str, bool]]:
+    """`decoded` of each line of a file. source, part: the file, and what its lines are, for messages.
 
     Raises: BadInput after the last line, if more than a quarter of the lines beyond ASCII, and more than one in a
-        hundred of all, are neither UTF-8 nor look like a Western language in Windows-1252. In such a language letters
-        beyond ASCII stand alone or in pairs, and they are those of German, French, Spanish and their neighbours.
+        hundred of all, are neither UTF-8 nor look like a Western language in Windows-1252; one line of ten or more may.
+        In such a language letters beyond ASCII stand alone or in pairs, and they are those of German, French, Spanish
+        and their neighbours.
 
     >>> list(decoded_lines(["собака".encode("cp1251")], "captions.csv"))
     Traceback (most recent call last):
@@ -141,10 +142,9 @@ def decoded_lines(lines: Iterable[bytes], source: object) -> Iterator[tuple[str,
         foreign += [number] * (not sound and bool(_FOREIGN.search(text)))
         beyond += not raw.isascii()
         yield text, sound
-    if 4 * len(foreign) > beyond and 100 * len(foreign) > number:
-        raise BadInput(
-            f"{source} is not UTF-8 from line {foreign[0]} on, and no Western text either. Save it as UTF-8."
-        )
+    if 4 * len(foreign) > beyond and 100 * len(foreign) > number and len(foreign) > (number >= 10):
+        fault = f"{source} is not UTF-8 from {part} {foreign[0]} on"
+        raise BadInput(f"{fault}, and no Western text either. Save it as UTF-8.")
 
 
 def decoded_text(content: bytes, source: object, separator: bytes = b"\n") -> tuple[str, list[int]]:
@@ -163,7 +163,8 @@ def decoded_text(content: bytes, source: object, separator: bytes = b"\n") -> tu
     try:
         return content.decode("utf-8-sig"), []
     except UnicodeDecodeError:
-        texts, sound = zip(*decoded_lines(content.split(separator), source), strict=True)
+        parts = decoded_lines(content.split(separator), source, "line" if separator == b"\n" else "string")
+        texts, sound = zip(*parts, strict=True)
         return separator.decode().join(texts), [n for n, fine in enumerate(sound, 1) if not fine]
 
 

@@ -60,8 +60,7 @@ def prepare(
     """
     if isinstance(config, Corpus):
         return prepare_corpus(config, progress=progress, device=device)
-    glove = f"{config.data_root or '.'}/../glove"  # where word vectors are looked for
-    places = [glove, *filter(None, (getattr(config, name) for name in PLACES))]
+    places = [f"{config.data_root or '.'}/../glove", *filter(None, (getattr(config, name) for name in PLACES))]
     key = (config, READERS.get(config.dataset), str(device or "cpu"), stamps(places))  # a reader may be registered anew
     if key not in _recent:
         _recent[key] = prepare_corpus(corpus_of(config), config, progress, device)

@@ -67,7 +67,7 @@ def caption_table(records: Iterable[tuple[int, Mapping]], source: str, faults: F
         columns |= dict.fromkeys(map(str, record))
         values = {_column(name): record[name] for name in reversed(record)}
         fields = {column: [values[n] for n in names if n in values] for column, names in COLUMNS.items()}
-        image, _, split, ids, group = (own[0] if own else None for own in fields.values())
+        image, _, split, ids, group = (next((v for v in own[:1] if v is not None), "") for own in fields.values())
         folder = f"{values['filepath']}/" if {"filepath", "filename"} <= {*values} else ""  # Karpathy's
         image, texts = _OF_A_LINE.sub(r"\1", folder * bool(image) + _name(image)), _texts_of(values)
         if not (image.strip() and texts is not None and all(isinstance(t, str) for t in texts)):
@@ -75,16 +75,17 @@ def caption_table(records: Iterable[tuple[int, Mapping]], source: str, faults: F
             continue
         ids = _listed(ids) or [ids]
         ids = [_name(own).strip() for own in ids] if len(ids) == len(texts) else [""] * len(texts)
-        rows += [(image, one_line(t), _name(split), i, _name(group)) for t, i in zip(texts, ids, strict=True)]
+        rows += [(image, one_line(t), str(split), i, _name(group)) for t, i in zip(texts, ids, strict=True)]
     if not rows:
         names = " and ".join("/".join(COLUMNS[column]) for column in ("image", "text"))
         first = "".join(f" The first: {line}." for line in faults.examples.get(UNREADABLE, [])[:1])
-        fault = f"{source} holds no readable caption: needs the columns {names}; found: {[*columns][:12]}"
-        faults.refuse(f"{fault}.{first}")
+        needed = f"needs the columns {names}; found: {[*columns][:12]}"
+        faults.refuse(f"{source} holds no readable caption: {needed}.{first}")
     table = pd.DataFrame(rows, columns=[*COLUMNS], dtype=object)
     return table if any(_column(name) == "split" for name in columns) else table.drop(columns="split")
 
 
+@lru_cache(1000)
 def _column(name: object) -> str:
     return re.sub("[ -]", "_", str(name).strip().lower())
 
@@ -273,10 +274,11 @@ def _written_splits(table: pd.DataFrame, source: str, faults: FaultLog) -> dict[
 FILES = ("captions.csv", "captions.tsv", "captions.jsonl", "captions.txt")
 METADATA = ("metadata.csv", "metadata.jsonl")  # as the library datasets reads folders of images
 COCO = ("*captions*.json", "annotations/*captions*.json")
-FLICKR = ("results.csv", "*.token", "*.token.txt")  # as Flickr30K and Flickr8k are handed out
+FLICKR = ("results.csv", "results*.token", "*.token.txt")  # as Flickr30K and Flickr8k are handed out
 ANY_JSON = ("*.json", "annotations/*.json")  # lists of records and Karpathy's files have any name
 LISTED = ("train.txt", "val.txt", "test.txt")  # beside COCO's JSON: names of the images of a split, one a line
 _TEXTS = (".csv", ".tsv", ".json", ".jsonl", ".txt", ".parquet")  # what may hold captions, if only by another name
+_NO_CAPTIONS = ("instances_", "person_keypoints_", "panoptic_", "stuff_")  # COCO's other files, half a gigabyte each
 # of images and annotations; they fill the memory
 _UNUSED = ("tokens", "processed_tokens", "segmentation", "bbox", "license", "coco_url", "flickr_url", "date_captured")
 
@@ -335,8 +337,10 @@ def read_captions(base: Path, images: Iterable[str], faults: FaultLog) -> Writte
 def _visible(base: Path, patterns: Iterable[str]) -> list[Path]:
     """The files that fit and are not hidden, each once, in alphabetical order."""
     files = {file for pattern in patterns for file in base.glob(pattern) if file.is_file()}
-    files = {file for file in files if ".lemma." not in file.name}  # Flickr8k's captions without endings
-    return sorted(f for f in files if not any(part.startswith(".") for part in f.relative_to(base).parts))
+    hidden = {f for f in files if any(part.startswith(".") for part in f.relative_to(base).parts)}
+    others = {f for f in files if ".lemma." in f.name or f.name.startswith(_NO_CAPTIONS)}  # lemmas have no endings
+    others |= {f for f in files if f.name == "results.csv" and b"comment" not in assembly.read_bytes(f)[:200]}
+    return sorted(files - hidden - others)
 
 
 def _listed_splits(folders: Iterable[Path], faults: FaultLog) -> dict[str, str]:
@@ -529,11 +533,9 @@ def _corpus(
         captions, split_of, origin = _captions(written, base, files, faults)
     about = {"splits": origin, **({"captions": written.source} if written else {})}
     images = image_table(files, split_of)
-    members: dict[str, dict[str, str]] = {}  # of one person, say, to all of whose images each caption of them applies
+    grouped = captions[captions["group"] != ""].groupby("group")["image_id"]
+    members = {group: dict.fromkeys(own, group) for group, own in grouped}  # of one person, say: each caption fits all
     groups = captions.pop("group").tolist()
-    for group, image_id in zip(groups, captions["image_id"], strict=True):
-        members.setdefault(group, {})[image_id] = group
-    members.pop("", None)
     if 1 < max(map(len, members.values()), default=0) <= _LARGEST_GROUP:
         images["group"] = images.index.map({i: g for own in members.values() for i, g in own.items()}).fillna("")
         own = zip(captions.index, groups, strict=True)

@@ -71,8 +71,7 @@ class TrainedRun(Evaluated):
         names = {"corpus", "vocabulary", "word_vectors", *(["features"] * bool(data.image_model))}
         before = files.read_record(self.folder / CONFIG)["identity"]["data"] if data.dataset != "scenes" else {}
         if changed := sorted(name for name in names & before.keys() if before[name] != now.identity.get(name)):
-            changed = f"{' and '.join(changed)} changed since the run was trained"
-            raise BadInput(f"{self.id}: {changed}. Bring back its files, or train again.")
+            raise BadInput(f"{self.id}: {', '.join(changed)} changed since it was trained. Restore the files.")
         return now
 
     def chance(self) -> tuple[float, float, float]:
