@@ -349,7 +349,7 @@ def test_what_is_neither_utf8_nor_western_is_refused_with_its_first_line(file, e
     content = json.dumps(lines, ensure_ascii=False) if file.endswith(".json") else content
     (tmp_path / file).write_bytes(content.encode(encoding))
     line = r"string \d+" if file.endswith(".json") else "line 3"
-    with pytest.raises(BadInput, match=rf"captions.* is not UTF-8 from {line} on.*Save it as UTF-8"):
+    with pytest.raises(BadInput, match=rf"captions.* is neither UTF-8 .from {line} on.*Save it as UTF-8"):
         load_folder(tmp_path)
 
 

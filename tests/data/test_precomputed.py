@@ -155,7 +155,7 @@ REFUSED = {
     ),
     "captions in GB18030": (
         lambda f: (f / "dev_caps.txt").write_bytes("一只狗在草地上跑\n".encode("gb18030") * 10),
-        "not UTF-8 from line 1 on",
+        "neither UTF-8 .from line 1 on",
     ),
     "a cut array": (cut("dev_ims.npy", 200), "cut short"),
 }  # fmt: skip

@@ -134,7 +134,7 @@ def decoded_lines(lines: Iterable[bytes], source: object, part: str = "line") ->
 
     >>> list(decoded_lines(["собака".encode("cp1251")], "captions.csv"))
     Traceback (most recent call last):
-    xmr_core.base.errors.BadInput: captions.csv is not UTF-8 from line 1 on, and no Western text either. Save it as ...
+    xmr_core.base.errors.BadInput: captions.csv is neither UTF-8 (from line 1 on) nor Western text. Save it as UTF-8.
     """
     number, beyond, foreign = 0, 0, []
     for number, raw in enumerate(lines, 1):
@@ -143,8 +143,7 @@ def decoded_lines(lines: Iterable[bytes], source: object, part: str = "line") ->
         beyond += not raw.isascii()
         yield text, sound
     if 4 * len(foreign) > beyond and 100 * len(foreign) > number and len(foreign) > (number >= 10):
-        fault = f"{source} is not UTF-8 from {part} {foreign[0]} on"
-        raise BadInput(f"{fault}, and no Western text either. Save it as UTF-8.")
+        raise BadInput(f"{source} is neither UTF-8 (from {part} {foreign[0]} on) nor Western text. Save it as UTF-8.")
 
 
 def decoded_text(content: bytes, source: object, separator: bytes = b"\n") -> tuple[str, list[int]]:
@@ -158,8 +157,8 @@ def decoded_text(content: bytes, source: object, separator: bytes = b"\n") -> tu
         try:
             return content.decode(encoding), []
         except UnicodeDecodeError:
-            fault = f"{source} begins as {encoding.upper()} and does not go on so"
-            raise DamagedFile(f"{fault}. It was cut short or altered; get it again, or save it as UTF-8.") from None
+            fault = f"{encoding.upper()} and does not go on so: it was cut short or altered"
+            raise DamagedFile(f"{source} begins as {fault}. Get it again, or save it as UTF-8.") from None
     try:
         return content.decode("utf-8-sig"), []
     except UnicodeDecodeError:

@@ -92,8 +92,8 @@ def _column(name: object) -> str:
 
 def _name(value: object) -> str:
     """A name or an id as people write it, numbers included; '' for anything else."""
-    if isinstance(value, float) and value.is_integer():  # pandas makes 7.0 of a 7 where a column has gaps
-        value = int(value)
+    # pandas makes 7.0 of a 7 where a column has gaps
+    value = int(value) if isinstance(value, float) and value.is_integer() else value
     return str(value) if isinstance(value, str | Path | Integral) and not isinstance(value, bool) else ""
 
 
