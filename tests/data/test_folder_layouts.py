@@ -268,7 +268,7 @@ NAMES = (
     "my  photo.jpg", "Bildschirmfoto\u202f12.png", "nb\u00a0sp.png", " lead.png", "trail .png", "e\u0301.png",
     "100%20.png", 'a,b "c".png', "007.png", "12345.png", "UPPER.PNG", "a;b|c.png", "sub/x.png", "café.png",
 )  # fmt: skip
-WRITTEN = {"sub/x.png": ".\\sub\\x.png", "e\u0301.png": "\u00e9.png", "12345.png": "12345"}
+WRITTEN = {"sub/x.png": ".\\sub\\x.png", "e\u0301.png": "\u00e9.png", "12345.png": "12345", "UPPER.PNG": "UPPER.png"}
 SAID = ('A  dog\u2028runs, "fast"', " Ein süßer\u00a0Hund; zwei|drei ", "['not a list", "A\0 zero", "7")
 ROWS = [(n, SAID[k % 5], ("train", "Valid", " test ")[k % 14 % 3], f"c{k}") for k, n in enumerate(NAMES * 2)]
 HEAD = ("image", "caption", "split", "caption_id")

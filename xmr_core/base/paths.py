@@ -157,7 +157,7 @@ def decoded_text(content: bytes, source: object, separator: bytes = b"\n") -> tu
         try:
             return content.decode(encoding), []
         except UnicodeDecodeError:
-            raise DamagedFile(f"{source} begins as {encoding.upper()} and does not go on so: it is cut short.") from None
+            raise DamagedFile(f"{source} begins as {encoding.upper()} and does not go on: it is cut short.") from None
     try:
         return content.decode("utf-8-sig"), []
     except UnicodeDecodeError:

@@ -594,7 +594,7 @@ def _matcher(files: Iterable[str]) -> Callable[[str], list[str]]:
     """Name of an image as somebody wrote it → the image_ids that it can mean: that of the name itself, else of the
     longest name that ends it, else of all names that it ends; a name may lack its suffix.
 
-    é as one character and as e with an accent are the same: macOS writes the second.
+    é as one character and as e with an accent are the same, because macOS writes the second; so are .JPG and .jpg.
     """
     by_name: dict[str, dict[str, list[str]]] = {}  # last part of a name → the names with it → their image_ids
     by_stem: dict[str, dict[str, list[str]]] = {}  # the same without the suffix
@@ -623,4 +623,4 @@ def _plain(name: str) -> str:
 
 
 def _composed(name: str) -> str:
-    return normalize("NFC", name)
+    return re.sub(r"\.\w+$", lambda suffix: suffix[0].lower(), normalize("NFC", name))
