@@ -16,6 +16,7 @@ import pandas as pd
 import torch
 
 from xmr_core.base import files
+from xmr_core.base.paths import forgive_console
 from xmr_core.data.config import DataConfig
 from xmr_core.data.inputs import word_vector_file
 from xmr_core.evaluation.evaluate import METRIC_COLUMNS, Evaluated
@@ -77,6 +78,7 @@ def train(wanted: Sequence[Job], workers: int) -> dict[str, Exception]:
 
 
 def main() -> int:
+    forgive_console()
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     many = {"action": "append", "metavar": "NAME"}
     parser.add_argument("--part", choices=PARTS, help=f"only this part, of {', '.join(PARTS)}; may be repeated", **many)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from xmr_core import __version__, commands
 from xmr_core.base.errors import XmrError
-from xmr_core.base.paths import printable
+from xmr_core.base.paths import forgive_console, printable
 
 # Each declares its commands (`add_to`) and says what runs them (`COMMANDS`: name → arguments → exit status).
 PARTS = (commands,)
@@ -20,6 +20,7 @@ def main(argv: list[str] | None = None, parts: tuple = PARTS) -> int:
     Returns: the exit status. 0: done. 1: the notebook failed, or the data cannot be used for training. 2: the command
         was not started, and one line says why; XMR_DEBUG=1 shows where. 130: interrupted.
     """
+    forgive_console()
     program = Path(sys.argv[0])
     called = f"python -m {program.parent.name}" if program.name == "__main__.py" else program.stem
     parser = argparse.ArgumentParser(called, description="Image–text retrieval: five papers, matched conditions.")

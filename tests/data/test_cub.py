@@ -149,7 +149,7 @@ def test_captions_that_are_tolerated(cub):
     corpus = load_cub(cub)
     assert corpus.faults == {
         "images without a caption": 1, "captions without a word": 1, "images with fewer than 10 captions": 1,
-        "lines that are not UTF-8, read as Latin-1": 1, "images that images.txt does not list": 1,
+        "lines that are not UTF-8, read as Windows-1252": 1, "images that images.txt does not list": 1,
     }  # fmt: skip
     assert corpus.captions["text"].iloc[:2].tolist() == ["a café bird", "a bird"]
 

@@ -62,7 +62,7 @@ def test_without_captions_it_is_a_folder_to_search(photos):
     (photos / "notes.txt").write_text("x")
     assert load_folder(photos).faults == {
         "text files that are not read (captions are looked for in captions.csv, captions.tsv, captions.jsonl, "
-        "metadata.csv, metadata.jsonl, *captions*.json)": 1
+        "captions.txt, metadata.csv, metadata.jsonl, results.csv, results*.token, *.token.txt, *.json)": 1
     }
 
 
@@ -94,6 +94,10 @@ TABLES = {
     "tabs": "file\ttext\ndog.png\tA dog.\nbeach.jpg\tA beach, wide and empty.\n",
     "mark at the start, Windows line ends": "\ufeffimage,caption\r\ndog.png,A dog.\r\n"
                                             "beach.jpg,\"A beach, wide and empty.\"\r\n",
+    "blanks behind commas": '"image", "caption", "n"\n"dog.png", "A dog.", "1"\n'
+                            'beach.jpg, "A beach, wide and empty.", 2\n',
+    "bars, blanks around a name": "Image Name| comment_number| Comment\n dog.png | 0| A dog.\n"
+                                  "beach.jpg| 0| A beach, wide and empty.\n",
     "blank lines": "\nimage,caption\n\ndog.png,A dog.\n,\n\nbeach.jpg,\"A beach, wide and empty.\"\n\n",
 }  # fmt: skip
 
@@ -191,7 +195,7 @@ def test_faults_in_a_table_are_tolerated_and_counted(photos):
         ("beach.jpg", "Café"), ("trip/tree.JPG", "A tree"),
     ]  # fmt: skip
     assert corpus.faults == {
-        "caption lines with a stray quote or delimiter, mended": 3, "lines that are not UTF-8, read as Latin-1": 1,
+        "caption lines with a stray quote or delimiter, mended": 3, "lines that are not UTF-8, read as Windows-1252": 1,
         "caption lines that cannot be read": 1, "captions without a word": 1, "captions of a missing image": 1,
         "captions given twice for an image": 1, "images in no split": 2,
     }  # fmt: skip
@@ -201,7 +205,7 @@ def test_faults_in_lines_of_json_are_tolerated_and_counted(photos):
     (photos / "captions.jsonl").write_text(
         '{"image": "dog.png", "caption": "A dog."}\n{"image": "dog.png", "caption": "half a li\n'
         '[1]\n{"image": "dog.png"}\n'
-        '{"image": 3, "caption": "x"}\n{"image": "dog.png", "caption": [1]}\n' + "[" * 100_000 + "\n"
+        '{"image": 3.5, "caption": "x"}\n{"image": "dog.png", "caption": [1]}\n' + "[" * 100_000 + "\n"
     )
     corpus = load_folder(photos)
     assert rows(corpus) == [("dog.png", "A dog.")] and corpus.faults["caption lines that cannot be read"] == 6
@@ -209,6 +213,12 @@ def test_faults_in_lines_of_json_are_tolerated_and_counted(photos):
 
 REFUSED = {
     "missing columns": ({"captions.csv": "photo,words\na,b\n"}, "columns image.* found: .*'photo'"),
+    "a line that has no field for the caption": (
+        {"captions.csv": "image,caption\n\ndog.png\n"}, r"The first: captions\.csv line 3: 1 fields, the header has 2"
+    ),
+    "records without a text": (
+        {"captions.jsonl": '{"image": "dog.png", "caption": 7}\n'}, r"captions\.jsonl line 1: .*or no text"
+    ),
     "captions of another folder": ({"captions.csv": "image,caption\n1.jpg,Dog\n2.jpg,Cat\n"}, "names an image"),
     "an unknown split": ({"captions.csv": "image,caption,split\ndog.png,Dog,trian\n"}, "unknown split .*'trian'"),
     "an image in two splits": (

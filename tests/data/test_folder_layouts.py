@@ -1,5 +1,6 @@
 """A folder of images says the same whichever of the usual layouts its captions are written in."""
 
+import csv
 import json
 from pathlib import Path
 
@@ -122,8 +123,234 @@ def tsv(header):
     return write
 
 
-FLAT = (captions_csv, metadata_csv, metadata_csv_of_lists, metadata_jsonl, coco_with_a_field)
-IN_FOLDERS = (coco_with_lists, coco_by_name, hub_folders, hub_root)
+def records(scenes, image: str, text: str, **more):
+    return [{image: n, text: texts, "split": s, **more} for n, _, s, texts in scenes]
+
+
+def jsonl_that_is_an_array(folder, scenes):
+    save(folder, scenes)
+    (folder / "captions.jsonl").write_text(json.dumps(records(scenes, "image", "caption")))
+
+
+def jsonl_with_indents(folder, scenes):
+    save(folder, scenes)
+    laid_out = (json.dumps(record, indent=1) for record in records(scenes, "img", "sentences"))
+    (folder / "captions.jsonl").write_text("\n".join(laid_out))
+
+
+def numbered_columns(folder, scenes):
+    save(folder, scenes)
+    rows = [{"filename": n, "split": s} | {f"caption_{c}": t for c, t in enumerate(ts)} for n, _, s, ts in scenes]
+    pd.DataFrame(rows).to_csv(folder / "captions.csv", index=False)
+
+
+def blanks_behind_commas(folder, scenes):
+    save(folder, scenes)
+    rows = [f'"{n}", "{t}", {s}\n' for n, _, s, texts in scenes for t in texts]
+    (folder / "captions.csv").write_text("".join(['"image", "caption", "split"\n', *rows]))
+
+
+def reid_json(folder, scenes):  # CUHK-PEDES, ICFG-PEDES
+    save(folder, scenes)
+    (folder / "reid_raw.json").write_text(
+        json.dumps(records(scenes, "file_path", "captions", processed_tokens=[["a"]]))
+    )
+
+
+def karpathy_json(folder, scenes):  # RSICD, UCM, RSITMD, Flickr8k, COCO
+    save(folder, scenes, lambda name, split: f"RSICD_images/{name}")
+    images = [
+        {"filename": n, "filepath": "RSICD_images", "split": "restval" if s == "train" else s, "imgid": k,
+         "sentences": [{"raw": t, "tokens": t.split(), "imgid": k} for t in texts]}
+        for k, (n, _, s, texts) in enumerate(scenes)
+    ]  # fmt: skip
+    (folder / "dataset_RSICD.json").write_text(json.dumps({"images": images, "dataset": "RSICD"}))
+    (folder / "settings.json").write_text("[1, {}]")
+
+
+def lists_by_name(folder, scenes):  # BLIP
+    save(folder, scenes, lambda name, split: f"val2014/{name}")
+    for split in ("train", "val", "test"):
+        own = [{"image": f"val2014/{n}", "caption": ts, "image_id": n[:2]} for n, _, s, ts in scenes if s == split]
+        (folder / f"coco_karpathy_{split}.json").write_text(json.dumps(own))
+
+
+def lists_in_one_object(folder, scenes):
+    save(folder, scenes, lambda name, split: f"imgs/{name}")
+    lists = {s: [{"img_path": f"imgs/{n}", "captions": ts} for n, _, own, ts in scenes if own == s] for s in SPLITS}
+    (folder / "data_captions.json").write_text(json.dumps(lists))
+
+
+def texts_beside_images(folder, scenes):
+    save(folder, scenes, lambda name, split: f"{FOLDERS[split]}/{name}")
+    for name, _, split, texts in scenes:
+        (folder / FOLDERS[split] / f"{name[:2]}.txt").write_text("\n".join(texts))
+        (folder / FOLDERS[split] / f"{name[:2]}.json").write_text('{"url": "x", "caption": "another"}')
+
+
+FLAT = (
+    captions_csv, metadata_csv, metadata_csv_of_lists, metadata_jsonl, coco_with_a_field, jsonl_that_is_an_array,
+    jsonl_with_indents, numbered_columns, blanks_behind_commas, reid_json,
+)  # fmt: skip
+IN_FOLDERS = (
+    coco_with_lists, coco_by_name, hub_folders, hub_root, karpathy_json, lists_by_name, lists_in_one_object,
+    texts_beside_images,
+)  # fmt: skip
+
+
+def lines(file: str, line: str, head: str = ""):
+    """A layout without splits: a line for each caption, of name, stem, number and text."""
+
+    def write(folder, scenes):
+        save(folder, scenes)
+        rows = [line.format(name=n, stem=n[:2], k=k, text=t) for n, _, _, ts in scenes for k, t in enumerate(ts)]
+        (folder / file).write_text("".join(f"{row}\n" for row in [head, *rows] if row))
+
+    return write
+
+
+def object_of_names(folder, scenes):
+    save(folder, scenes)
+    (folder / "descriptions.json").write_text(json.dumps({n: ts for n, _, _, ts in scenes}))
+
+
+def json_beside_images(folder, scenes):
+    save(folder, scenes)
+    for name, _, _, texts in scenes:
+        (folder / f"{name[:2]}.json").write_text(json.dumps({"caption": texts, "width": 64, "key": name[:2]}))
+
+
+WITHOUT_SPLITS = {
+    "Kaggle's Flickr8k": lines("captions.txt", "{name},{text}", "image,caption"),
+    "Flickr8k's tokens": lines("Flickr8k.token.txt", "{name}#{k}\t{text}"),
+    "Flickr30K's tokens": lines("results_20130124.token", "{name}#{k}\t{text}"),
+    "Kaggle's Flickr30K": lines("results.csv", "{name}| {k}| {text}", "image_name| comment_number| comment"),
+    "no header": lines("captions.csv", '{name},"{text}"'),
+    "names without a suffix": lines("captions.csv", "{stem};{text}", "image_id;description"),
+    "an object of names": object_of_names,
+    "JSON beside the images": json_beside_images,
+}
+
+
+@pytest.mark.parametrize("layout", WITHOUT_SPLITS)
+def test_layouts_without_splits(layout, scenes, tmp_path):
+    WITHOUT_SPLITS[layout](tmp_path, scenes)
+    corpus = load_folder(tmp_path)
+    assert [(i, t) for i, t, _ in rows_of(corpus).values()] == [(n, t) for n, _, _, ts in scenes for t in ts]
+    assert corpus.images["split"].to_dict() == {name: hash_split(name) for name, *_ in scenes} and not corpus.faults
+
+
+def test_labels_beside_images_are_no_captions_and_two_files_of_captions_are_refused(scenes, tmp_path):
+    save(tmp_path, scenes)
+    (tmp_path / "results.csv").write_text("epoch,loss\n1,2\n")
+    (tmp_path / "hub.token").write_text("secret")
+    for name, *_ in scenes:
+        (tmp_path / f"{name[:2]}.txt").write_text("0 0.5 0.5 0.25 0.25\n")
+    assert not len(load_folder(tmp_path).captions)
+    for name in ("dataset_a.json", "dataset_b.json"):
+        (tmp_path / name).write_text(json.dumps(records(scenes, "image", "caption")))
+    with pytest.raises(BadInput, match=r"dataset_a\.json and dataset_b\.json\. Keep the one"):
+        load_folder(tmp_path)
+
+
+def test_captions_of_one_person_apply_to_all_images_of_it(scenes, tmp_path):
+    save(tmp_path, scenes)
+    own = [
+        {**record, "id": n // 2, "split": "test"} for n, record in enumerate(records(scenes, "file_path", "captions"))
+    ]
+    (tmp_path / "reid_raw.json").write_text(json.dumps(own))
+    sets = load_folder(tmp_path).relevance_sets
+    assert list(sets) == ["annotated", "group"] and set(sets["annotated"]("test").counts) == {1}
+    assert set(sets["group"]("test").counts) == {2}
+
+
+NAMES = (
+    "my  photo.jpg", "Bildschirmfoto\u202f12.png", "nb\u00a0sp.png", " lead.png", "trail .png", "e\u0301.png",
+    "100%20.png", 'a,b "c".png', "007.png", "12345.png", "UPPER.PNG", "a;b|c.png", "sub/x.png", "café.png",
+)  # fmt: skip
+WRITTEN = {"sub/x.png": ".\\sub\\x.png", "e\u0301.png": "\u00e9.png", "12345.png": "12345", "UPPER.PNG": "UPPER.png"}
+SAID = ('A  dog\u2028runs, "fast"', " Ein süßer\u00a0Hund; zwei|drei ", "[not a list", "A\0 zero", "7")
+ROWS = [(n, SAID[k % 5], ("train", "Valid", " test ")[k % 14 % 3], f"c{k}") for k, n in enumerate(NAMES * 2)]
+HEAD = ("image", "caption", "split", "caption_id")
+
+
+def table(delimiter: str):
+    def write(file: Path) -> None:
+        with file.with_suffix(".tsv" if delimiter == "\t" else ".csv").open("w", newline="", encoding="utf-8") as f:
+            csv.writer(f, delimiter=delimiter).writerows([HEAD, *((WRITTEN.get(n, n), *row) for n, *row in ROWS)])
+
+    return write
+
+
+def dicts(number=str) -> list[dict]:
+    rows = [dict(zip(HEAD, (WRITTEN.get(n, n), *row), strict=True)) for n, *row in ROWS]
+    return [row | {"image": number(row["image"]) if row["image"] == "12345" else row["image"]} for row in rows]
+
+
+DOORS = {
+    "commas": table(","), "semicolons": table(";"), "tabs": table("\t"), "bars": table("|"),
+    "JSON lines": lambda file: file.with_suffix(".jsonl").write_text(lines_of(dicts(int))),
+    "a JSON array": lambda file: file.with_suffix(".json").write_text(json.dumps(dicts(), indent=1)),
+    "COCO": lambda file: file.with_suffix(".json").write_text(json.dumps({
+        "images": [{"id": n, "file_name": row["image"], "split": row["split"]} for n, row in enumerate(dicts())],
+        "annotations": [{"image_id": n, "caption": row["caption"]} for n, row in enumerate(dicts())],
+    })),
+    "frame": lambda file: pd.DataFrame(dicts(int)),
+    "frame of other types": lambda file: pd.DataFrame(dicts()).astype("string").astype(
+        {"split": "category", "caption": object}),
+    "frame of paths and lists": lambda file: pd.DataFrame(
+        [row | {"image": Path(row["image"]), "caption": np.array([row["caption"]])} for row in dicts()]),
+    "frame of pyarrow": lambda file: pd.DataFrame(dicts()).convert_dtypes(dtype_backend="pyarrow"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_every_door_gives_the_same_corpus(door, tmp_path):
+    if "pyarrow" in door:
+        pytest.importorskip("pyarrow")
+    for name in NAMES:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        Image.new("RGB", (9, 9), (len(name), 0, 0)).save(tmp_path / name)
+    frame = DOORS[door](tmp_path / "captions")
+    corpus = data.from_frame(frame, tmp_path) if isinstance(frame, pd.DataFrame) else load_folder(tmp_path)
+    wanted = {(n, " ".join(t.split()), {"Valid": "val"}.get(s, s.strip()), i) for n, t, s, i in ROWS}
+    captions = corpus.captions.reset_index()
+    got = set(captions[["image_id", "text", "split", "caption_id"]].itertuples(index=False, name=None))
+    if door == "COCO":  # it names no captions
+        got, wanted = {row[:3] for row in got}, {row[:3] for row in wanted}
+    assert got == wanted and not corpus.faults
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32", "cp1252"])
+def test_encodings_and_line_ends_change_nothing(encoding, end, scenes, tmp_path):
+    save(tmp_path, scenes[:1])
+    texts = ["Ein süßer Hund", "Un garçon – à côté", "¿Qué hace la niña?", "A dog"]
+    content = end.join(["image,caption", *(f"00.png,{text}" for text in texts), ""]).encode(encoding)
+    (tmp_path / "captions.csv").write_bytes(content)
+    assert load_folder(tmp_path).captions["text"].tolist() == texts
+
+
+FOREIGN = {
+    "gb18030": "一只狗在草地上跑", "big5": "一隻狗在草地上跑", "euc-kr": "개가 잔디밭에서 달린다",
+    "shift-jis": "犬が草の上を走っている",
+    "cp1251": "Собака бежит по траве", "koi8-r": "Собака бежит по траве", "cp1253": "Ένας σκύλος τρέχει",
+    "cp1250": "Mężczyzna biegnie po łące", "cp1254": "Köpek çimlerde koşuyor", "mac_roman": "Ein Mädchen fährt",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("encoding", FOREIGN)
+@pytest.mark.parametrize("file", ["captions.csv", "captions.json"])
+def test_what_is_neither_utf8_nor_western_is_refused_with_its_first_line(file, encoding, scenes, tmp_path):
+    save(tmp_path, scenes[:1])
+    rows = [("00.png", "A dog"), ("00.png", FOREIGN[encoding])] * 9
+    lines = [dict(zip(HEAD, row, strict=False)) for row in rows]
+    content = "image,caption\n" + "".join(f"{i},{t}\n" for i, t in rows)
+    content = json.dumps(lines, ensure_ascii=False) if file.endswith(".json") else content
+    (tmp_path / file).write_bytes(content.encode(encoding))
+    line = r"string \d+" if file.endswith(".json") else "line 3"
+    with pytest.raises(BadInput, match=rf"captions.* is neither UTF-8 .from {line} on.*Save it as UTF-8"):
+        load_folder(tmp_path)
 
 
 def plain(text: str) -> str:

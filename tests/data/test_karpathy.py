@@ -82,6 +82,17 @@ def test_usual_places_of_the_images(coco, place):
     assert len(coco.load().images) == 7
 
 
+def test_annotations_of_coco_without_karpathys_file_lead_to_the_reader_that_takes_them(coco):
+    coco.load()
+    coco.json.unlink()
+    with pytest.raises(BadInput, match=r"coco needs .*dataset_coco\.json(?!.*folder')"):
+        coco.read()
+    (coco.root / "annotations").mkdir(exist_ok=True)
+    (coco.root / "annotations" / "captions_train2017.json").touch()
+    with pytest.raises(BadInput, match=r"take dataset='folder': it reads captions_train2017\.json"):
+        coco.read()
+
+
 @pytest.mark.parametrize("filepath", [None, "/", "../..", "/etc"])
 def test_a_filepath_leads_nowhere_else(coco, filepath):
     for r in coco.records:
@@ -201,4 +212,4 @@ def test_bytes_that_are_not_utf8(either):
     either.json.write_bytes(b"\xef\xbb\xbf" + text.encode().replace(b"CAFE", b"caf\xe9"))
     corpus = either.read()
     assert corpus.captions["text"].iloc[0] == "A café and a café", "what is UTF-8 stays so"
-    assert corpus.faults["bytes that are not UTF-8, read as Latin-1"] == 1
+    assert corpus.faults["texts that are not UTF-8, read as Windows-1252"] == 1

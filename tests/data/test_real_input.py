@@ -417,6 +417,27 @@ def test_word_vectors(tmp_path):
             load_word_vectors(file, ("dog", "cat"))
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252", "cp1251", "gb18030"])
+def test_words_of_files_in_any_encoding(encoding, tmp_path):
+    """Read as they were written, or refused: never other words."""
+    word = {"cp1251": "собака", "gb18030": "小狗在跑"}.get(encoding, "größe")
+    lists, vectors = tmp_path / "vocabulary.json", tmp_path / "glove.txt"
+    vocabulary = Vocabulary.build([f"a {word}"])
+    text = json.dumps(json.loads(vocabulary.to_json()), ensure_ascii=False)
+    lists.write_bytes(text.encode(encoding))
+    vectors.write_bytes(f"{word} 1 2\na 3 4\n".encode(encoding))
+    if encoding.startswith("utf"):
+        assert read_vocabulary(lists) == vocabulary
+    else:
+        with pytest.raises(BadInput, match="UTF-8 .from string"):
+            read_vocabulary(lists)
+    if word == "größe" and encoding != "utf-16":
+        assert load_word_vectors(vectors, (word, "a"))[1].all()
+    else:
+        with pytest.raises(BadInput, match=r"glove\.txt"):
+            load_word_vectors(vectors, (word, "a"))
+
+
 class Counting(CellDescriptor):
     """The cell descriptor, counting how often it is asked; `spoil` makes what it returns unusable."""
 

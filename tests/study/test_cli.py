@@ -1,5 +1,6 @@
 """`python -m xmr_core run`: refuses before it starts, and succeeds only when the notebook says so itself."""
 
+import io
 import json
 import os
 import signal
@@ -7,6 +8,7 @@ import subprocess
 import sys
 import time
 import warnings
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -76,6 +78,38 @@ def test_the_core_has_its_own_commands_and_help_says_how_it_was_called(monkeypat
             entry([command, "--help"])
         captured = capsys.readouterr()
         assert ("usage: xmr" in captured.out) == known and ("invalid choice" in captured.err) != known
+
+
+@pytest.fixture
+def dogs(tmp_path):
+    """A folder whose names, captions and faults few consoles can show."""
+    folder = tmp_path / "süß 狗"
+    folder.mkdir()
+    for n in range(12):
+        Image.new("RGB", (9, 9), (n, 0, 0)).save(folder / f"狗{n}.png")
+    rows = "".join(f"狗{n}.png,süßer 狗 {n} — ☃\n" for n in range(13))
+    (folder / "captions.csv").write_text(f"image,caption\n{rows}", "utf-8")
+    return folder
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252", "utf-8"])
+def test_no_console_ends_a_command(encoding, dogs, monkeypatch):
+    for words in (["check", "folder", str(dogs)], ["check", "folder", "狗"], ["runs"], ["--help"], ["check", "☃", "x"]):
+        out, err = (io.TextIOWrapper(io.BytesIO(), encoding, write_through=True) for _ in range(2))
+        monkeypatch.setattr(sys, "stdout", out), monkeypatch.setattr(sys, "stderr", err)
+        with suppress(SystemExit):
+            assert main(words) in (0, 1, 2)
+        said = (out.buffer.getvalue() + err.buffer.getvalue()).decode(encoding)
+        assert said and ("狗" in said or "u72d7" in said or str(dogs) not in words)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("module", ["xmr_core", "xmr_study"])
+def test_no_console_ends_a_process(module, dogs):
+    command = [sys.executable, "-m", module, "check", "folder", str(dogs)]
+    for encoding in ("ascii", "cp1252"):
+        done = subprocess.run(command, capture_output=True, env=os.environ | {"PYTHONIOENCODING": encoding})
+        assert done.returncode in (0, 1) and b"u72d7" in done.stdout and not done.stderr
 
 
 def test_a_warning_is_one_line_without_a_place_in_the_code(monkeypatch, capsys):

@@ -11,7 +11,7 @@ from PIL import Image
 
 from xmr_core import losses
 from xmr_core import similarities as s
-from xmr_core.base.errors import BadInput
+from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.base.types import Embedding, GaussianEmbedding
 from xmr_core.data.readers import FaultLog, photograph_corpus
 from xmr_core.data.readers.assembly import read_lines
@@ -190,9 +190,12 @@ def test_metadata_of_a_folder_names_its_own_image_in_another_form(folder):
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be"])
-def test_an_encoding_is_named_with_and_without_a_mark(folder, encoding):
-    (folder / "captions.csv").write_bytes("image,caption\ndog.png,Dog\n".encode(encoding))
-    refused(lambda: load_folder(folder), rf"is written in {encoding[:6].upper()}\. Save it as UTF-8")
+def test_unicode_is_read_with_and_without_a_mark_and_refused_where_it_breaks(folder, encoding):
+    (folder / "captions.csv").write_bytes(content := "image,caption\r\ndog.png,Ein früher ഒ Hund\r\n".encode(encoding))
+    assert load_folder(folder).captions["text"].tolist() == ["Ein früher ഒ Hund"]
+    (folder / "captions.csv").write_bytes(content[:-1])
+    with pytest.raises(DamagedFile, match=rf"begins as {encoding[:6].upper()}.*and does not go on"):
+        load_folder(folder)
 
 
 @pytest.mark.parametrize("content", [b"", b"a", b"\xef\xbb\xbfa\n", "日本\n".encode()])

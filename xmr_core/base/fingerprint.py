@@ -6,6 +6,7 @@ import json
 import os
 import re
 import sys
+import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
@@ -13,9 +14,10 @@ from pathlib import Path
 
 import numpy as np
 
+from xmr_core.base import paths
 from xmr_core.base.errors import DamagedFile
-from xmr_core.base.paths import open_regular
 
+_TICK = 0.02  # seconds; two changes of a file within so short a time may have one time of change
 LARGE = 1 << 30  # bytes; a larger file is named by samples of it
 _SAMPLES, _PIECE = 4096, 1 << 14
 
@@ -38,7 +40,7 @@ def bytes_hash(content: bytes) -> str:
 def file_hash(path: Path | str) -> str:
     """16 hex digits that name all bytes of a file (BLAKE2b)."""
     digest = hashlib.blake2b(digest_size=8)
-    with open_regular(path) as f:
+    with paths.open_regular(path) as f:
         while piece := f.read(1 << 22):
             digest.update(piece)
     return digest.hexdigest()
@@ -55,25 +57,50 @@ def file_content(path: Path | str) -> str:
     if size <= LARGE:
         return file_hash(path)
     digest = hashlib.blake2b(str(size).encode(), digest_size=8)
-    with open_regular(path) as f:
+    with paths.open_regular(path) as f:
         for n in range(_SAMPLES):
             f.seek((size - _PIECE) * n // (_SAMPLES - 1))
             digest.update(f.read(_PIECE))
     return digest.hexdigest()
 
 
+def stamp(path: Path | str) -> tuple:
+    """What differs as soon as a file may hold other bytes: path, device, inode, size, times of modification and of
+    change. A copy that keeps the time of modification (`rsync -t`, archives) has another time of change.
+
+    It says that a file is as it was; what a file holds is named by its bytes. Raises: OSError.
+    """
+    s = os.stat(path)
+    if 0 <= time.time() - s.st_ctime < _TICK:  # a change from now on must not look like the last one
+        time.sleep(_TICK)
+    return str(path), s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns
+
+
+def stamps(places: Iterable[Path | str]) -> str:
+    """16 hex digits that name the stamps of files, and of all files below folders but those that this package writes;
+    what does not exist counts as such. Links are followed."""
+    entries = [os.path.expanduser(place) for place in places]
+    visited = {str(paths.root() / kind) for kind in ("runs", "cache", "outputs")}
+    for place in filter(os.path.isdir, list(entries)):
+        for folder, folders, names in os.walk(place, followlinks=True):
+            if (real := os.path.realpath(folder)) in visited:
+                folders.clear()  # also of a link back
+                continue
+            visited.add(real)
+            entries += [os.path.join(folder, name) for name in names]
+    return content_hash(sorted(stamp(path) if os.path.exists(path) else (path,) for path in entries))
+
+
 def files_content(files: Sequence[Path | str]) -> str:
     """16 hex digits that name the bytes of many files, in order.
 
-    The result is kept in `cache/` under the sizes and times of change of the files, so that a folder of 100,000 images
-    is read once and not at every start. Raises: DamagedFile naming a file that cannot be read.
+    The result is kept in `cache/` under the stamps of the files, so that a folder of 100,000 images is read once and
+    not at every start. Raises: DamagedFile naming a file that cannot be read.
     """
     from xmr_core.base import files as storage  # which needs content_hash from here
-    from xmr_core.base import paths
 
     try:
-        stamp = content_hash([(str(f), (s := os.stat(f)).st_size, s.st_mtime_ns) for f in files])
-        note = paths.folder("cache") / f"content-{stamp}.sealed.json"
+        note = paths.folder("cache") / f"content-{content_hash([*map(stamp, files)])}.sealed.json"
         if note.exists():
             try:
                 return storage.read_record(note)["content"]

@@ -1,15 +1,18 @@
 """Where runs, caches and outputs live; and what others made: regular files only, no links where something is written,
 names and texts that cannot steer a terminal or a figure, code that runs only where it is trusted."""
 
+import codecs
 import errno
+import json
 import os
 import re
 import stat
 import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from xmr_core.base.errors import BadInput, CannotWrite
+from xmr_core.base.errors import BadInput, CannotWrite, DamagedFile
 
 _ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b.?", re.S)
 
@@ -98,6 +101,71 @@ def read_regular(path: Path | str) -> bytes:
         return f.read()
 
 
+# Texts of others, in whatever encoding they were saved.
+
+
+_WESTERN = "À-ÏÑ-ÖØ-Üß-ïñ-öø-üÿŒœŸ"  # without Icelandic's, which stand for letters of Czech and Turkish as well
+_FOREIGN = re.compile(  # four characters beyond ASCII in a row, three letters, others than Western ones, odd places
+    rf"[^\0-\x7f]{{4}}|[{_WESTERN}]{{3}}|[^\0-\x7f{_WESTERN}\xa0-£¥§©ª«\xad®°-´µ·¹-¿×÷€‚„…‰‹›‘’“”•–—™]"
+    rf"|[A-Za-z{_WESTERN}][¡¿„‚£]|[ªº£¹²³±¼½¾][A-Za-z{_WESTERN}]|õ(?!e)"
+)
+
+
+def decoded(raw: bytes) -> tuple[str, bool]:
+    r"""(a text, whether it is UTF-8); bytes that are not are read as Windows-1252.
+
+    >>> decoded(b"caf\xe9")
+    ('café', False)
+    """
+    text = raw.decode(errors="surrogateescape")
+    plain = re.sub(
+        "[\udc80-\udcff]+", lambda m: m[0].encode(errors="surrogateescape").decode("cp1252", "replace"), text
+    )
+    return plain, plain == text
+
+
+def decoded_lines(lines: Iterable[bytes], source: object, part: str = "line") -> Iterator[tuple[str, bool]]:
+    """`decoded` of each line of a file. source, part: the file, and what its lines are, for messages.
+
+    Raises: BadInput after the last line, if more than a quarter of the lines beyond ASCII, and more than one in a
+        hundred of all, are neither UTF-8 nor look like a Western language in Windows-1252; one line of ten or more may.
+        In such a language letters beyond ASCII stand alone or in pairs, and they are those of German, French, Spanish
+        and their neighbours.
+
+    >>> list(decoded_lines(["собака".encode("cp1251")], "captions.csv"))
+    Traceback (most recent call last):
+    xmr_core.base.errors.BadInput: captions.csv is neither UTF-8 (from line 1 on) nor Western text. Save it as UTF-8.
+    """
+    number, beyond, foreign = 0, 0, []
+    for number, raw in enumerate(lines, 1):
+        text, sound = decoded(raw if number > 1 else raw.removeprefix(codecs.BOM_UTF8))
+        foreign += [number] * (not sound and bool(_FOREIGN.search(text)))
+        beyond += not raw.isascii()
+        yield text, sound
+    if 4 * len(foreign) > beyond and 100 * len(foreign) > number and len(foreign) > (number >= 10):
+        raise BadInput(f"{source} is neither UTF-8 (from {part} {foreign[0]} on) nor Western text. Save it as UTF-8.")
+
+
+def decoded_text(content: bytes, source: object, separator: bytes = b"\n") -> tuple[str, list[int]]:
+    """(the text of a file, the numbers of its lines that are not UTF-8). UTF-16 and UTF-32 are recognised by their
+    first bytes. separator: what ends a line. Raises: BadInput as decoded_lines; DamagedFile for broken UTF-16.
+
+    >>> decoded_text("a café".encode("utf-16"), "a.txt")
+    ('a café', [])
+    """
+    if not (encoding := json.detect_encoding(content)).startswith("utf-8"):
+        try:
+            return content.decode(encoding), []
+        except UnicodeDecodeError:
+            raise DamagedFile(f"{source} begins as {encoding.upper()} and does not go on: it is cut short.") from None
+    try:
+        return content.decode("utf-8-sig"), []
+    except UnicodeDecodeError:
+        parts = decoded_lines(content.split(separator), source, "line" if separator == b"\n" else "string")
+        texts, sound = zip(*parts, strict=True)
+        return separator.decode().join(texts), [n for n, fine in enumerate(sound, 1) if not fine]
+
+
 def printable(text: object) -> str:
     r"""A text of others for a terminal or a figure: escape sequences are removed, other control characters, marks that
     turn the direction of writing, and bytes that are no text become '�'. Line ends stay.
@@ -107,6 +175,13 @@ def printable(text: object) -> str:
     """
     plain = _ESCAPES.sub("", str(text))
     return "".join(c if c.isprintable() or c in "\n\t" else "�" for c in plain)
+
+
+def forgive_console() -> None:
+    r"""From now on, what the console's encoding does not have is written as \u1234, and ends nothing."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # not one that a notebook or a test put there
+            stream.reconfigure(errors="backslashreplace")
 
 
 def plain_math(text: object) -> str:

@@ -12,6 +12,7 @@ from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.base.files import existing
 from xmr_core.base.paths import open_regular
 
+_BLOCK = 1 << 24  # numbers that are searched at a time
 DTYPES = (np.float32, np.float16, np.float64)
 _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 
@@ -105,6 +106,18 @@ class RowFile(_Shaped):
             if not count:  # cut short while it was in use, or a fault of the disk
                 raise DamagedFile(f"{self.path} cannot be read at byte {position:,}: it was cut short. Copy it again.")
             space, position = space[count:], position + count
+
+
+def bad_rows(array: np.ndarray | _Shaped, rows: Sequence[int] | None = None) -> list[int]:
+    """The rows "n …", of all or of some, that hold NaN or infinity; a file is read in blocks.
+
+    >>> bad_rows(np.array([[1.0], [np.nan], [2.0]]))
+    [1]
+    """
+    rows = np.arange(len(array)) if rows is None else np.asarray(rows, int)
+    step = max(1, _BLOCK // max(1, math.prod(array.shape[1:])))
+    blocks = (rows[start : start + step] for start in range(0, len(rows), step))
+    return [int(n) for block in blocks for n in block[~np.isfinite(array[block]).reshape(len(block), -1).all(1)]]
 
 
 class JoinedRows(_Shaped):

@@ -12,7 +12,7 @@ _LIMITS = {
     "reduce": (0, 1_000_000),
 }  # fmt: skip
 FINE_TUNE = ("", "image", "text", "both")
-_PLACES = ("data_root", "word_vectors", "vocabulary", "image_model", "text_model")
+PLACES = ("data_root", "word_vectors", "vocabulary", "image_model", "text_model")
 
 
 @dataclass(frozen=True)
@@ -96,5 +96,5 @@ class DataConfig:
         ...     Path(DataConfig("folder", os.path.relpath(folder)).absolute().data_root).is_absolute()
         True
         """
-        paths = {name: Path(place).expanduser() for name in _PLACES if (place := getattr(self, name))}
+        paths = {name: Path(place).expanduser() for name in PLACES if (place := getattr(self, name))}
         return replace(self, **{name: str(path.resolve()) for name, path in paths.items() if path.exists()})

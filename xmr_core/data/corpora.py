@@ -151,6 +151,10 @@ def from_arrays(
         texts = [text for own in texts for text in own]
     if not all(isinstance(text, str) for text in texts):
         raise BadInput("captions must be a list of sentences, or a list of sentences for each image, without image_of.")
+    if image_of is None and len(texts) != n:
+        usual = f"; for {len(texts) // n} an image in turn: np.repeat(np.arange({n}), {len(texts) // n})"
+        rule = f"Give image_of, for each caption the row of its image{'' if len(texts) % n else usual}"
+        raise BadInput(f"{len(texts):,} captions of {n:,} images: which is whose? {rule}.")
     owners = np.arange(len(texts)) if image_of is None else np.asarray(image_of)
     if owners.shape != (len(texts),) or owners.dtype.kind not in "iu" or set(owners.tolist()) != set(range(n)):
         got = f"got {owners.dtype} of {owners.shape}"

@@ -8,9 +8,10 @@ import torch
 from torch import nn
 
 from xmr_core.base.errors import BadInput
+from xmr_core.base.fingerprint import stamps
 from xmr_core.base.types import SPLITS, Corpus
 from xmr_core.data.batches import Split
-from xmr_core.data.config import DataConfig
+from xmr_core.data.config import PLACES, DataConfig
 from xmr_core.data.corpora import READERS, corpus_of
 from xmr_core.data.inputs import RawInputs, caption_inputs, image_inputs
 from xmr_core.features.words import USUAL, unread
@@ -50,7 +51,8 @@ class Prepared(RawInputs):
 def prepare(
     config: DataConfig | Corpus, progress: Callable | None = None, device: torch.device | str | None = None
 ) -> Prepared:
-    """Read, extract (once; cached on disk) and index a corpus. Equal configs in one process share one result.
+    """Read, extract (once; cached on disk) and index a corpus. Equal configs in one process share one result, as long
+    as no file changes that they name.
 
     config: what to read, or a Corpus in memory (as `prepare_corpus`). progress: wraps lists of batches that are
     extracted; tqdm by default. device: where networks extract, None for the CPU. Other devices give features that
@@ -65,7 +67,8 @@ def prepare(
     """
     if isinstance(config, Corpus):
         return prepare_corpus(config, progress=progress, device=device)
-    key = (config, READERS.get(config.dataset), str(device or "cpu"))  # a reader may be registered anew
+    places = [f"{config.data_root or '.'}/../glove", *filter(None, (getattr(config, name) for name in PLACES))]
+    key = (config, READERS.get(config.dataset), str(device or "cpu"), stamps(places))  # a reader may be registered anew
     if key not in _recent:
         _recent[key] = prepare_corpus(corpus_of(config), config, progress, device)
         while len(_recent) > _REMEMBERED:

@@ -18,7 +18,7 @@ from tqdm.auto import tqdm
 
 from xmr_core.base import files, paths
 from xmr_core.base.errors import BadInput, CannotWrite, DamagedFile
-from xmr_core.base.fingerprint import content_hash, file_hash, is_own_code, own_code_version
+from xmr_core.base.fingerprint import content_hash, file_hash, is_own_code, own_code_version, stamp
 from xmr_core.base.machine import reused_buffers
 from xmr_core.base.types import Brief, Corpus
 from xmr_core.features.images import read_squares, unreadable
@@ -27,7 +27,7 @@ _EVERY = 64 << 20  # bytes of numbers after which the progress is noted
 _CHUNK = 1 << 20  # bytes of a file that are read at a time
 _AHEAD = 2  # batches of images that are read while the network computes
 _AT_ONCE = 250  # images that are reduced at a time
-_verified: set[tuple] = set()  # (path, size, time of change) of files whose digest was checked in this process
+_verified: set[tuple] = set()  # stamps of files whose digest was checked in this process
 _Work = Callable[[int], Iterable[np.ndarray]]  # first missing row → the blocks of rows from there on
 
 View = tuple[np.ndarray, np.ndarray]  # local "n l width", global "n e"
@@ -57,8 +57,7 @@ def _is_complete(path: Path, warn: bool = False) -> bool:
     """Whether the file is there as it was written. warn: say so when it is there and is not."""
     if not path.exists():
         return False
-    stamp = (str(path), (stat := path.stat()).st_size, stat.st_mtime_ns)
-    if stamp in _verified:
+    if (now := stamp(path)) in _verified:
         return True
     try:
         if files.read_json(path.with_suffix(".json"))["digest"] != file_hash(path):
@@ -67,7 +66,7 @@ def _is_complete(path: Path, warn: bool = False) -> bool:
         if warn:
             files.warn_rebuilt(path, e)
         return False
-    _verified.add(stamp)
+    _verified.add(now)
     return True
 
 

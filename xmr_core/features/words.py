@@ -21,7 +21,7 @@ from xmr_core.base import files, fingerprint, paths
 from xmr_core.base.errors import BadInput, DamagedFile, XmrError, require, require_choice
 from xmr_core.base.files import existing_file
 from xmr_core.base.fingerprint import content_hash
-from xmr_core.base.paths import read_regular
+from xmr_core.base.paths import decoded_lines, decoded_text, read_regular
 from xmr_core.base.types import Brief, Tokens
 
 # Scripts that are written without blanks between words. Each of their letters, with its marks, is a word.
@@ -273,8 +273,11 @@ def read_vocabulary(path: str | Path, tokeniser: str = "words") -> Vocabulary:
     """
     path = existing_file(path, "vocabulary")
     raw = read_regular(path)
-    if raw.lstrip()[:1] == b"{":
-        return Vocabulary.from_json(raw.decode("utf-8", "replace"), tokeniser)
+    if raw.lstrip(b"\xef\xbb\xbf\xff\xfe\0 \t\r\n")[:1] == b"{":  # also behind a byte-order mark
+        text, odd = decoded_text(raw, path, b'"')
+        if odd:  # single words are too short to tell one encoding from another
+            raise BadInput(f"{path} is not UTF-8 (from string {odd[0]} on). Save it as UTF-8.")
+        return Vocabulary.from_json(text, tokeniser)
     try:
         content = _InertUnpickler(io.BytesIO(raw), encoding="latin1").load()
         numbers = content["word2idx"] if isinstance(content, dict) else content.word2idx
@@ -320,10 +323,10 @@ def word_vector_lines(path: Path) -> Iterator[tuple[int, str, str]]:
     """
     width = 0
     with open(path, "rb") as f:
-        for number, raw in enumerate(iter(lambda: f.readline(_LONGEST), b""), 1):
-            if len(raw) == _LONGEST:
+        for number, (line, _) in enumerate(decoded_lines(iter(lambda: f.readline(_LONGEST), b""), path), 1):
+            if len(line.encode()) >= _LONGEST:
                 raise BadInput(f"{path} line {number} has more than {_LONGEST:,} bytes. The file is damaged.")
-            line = raw.decode("utf-8", "replace").rstrip(" \r\n")
+            line = line.rstrip(" \r\n")
             if number == 1 and re.fullmatch(r"\d+ \d+", line):
                 width = int(line.split(" ")[1])
                 continue

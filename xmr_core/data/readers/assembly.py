@@ -1,10 +1,8 @@
 """What all readers share: faults in files, finding and reading them, relevance, and tables that become a Corpus."""
 
 import ast
-import codecs
 import json
 import os
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,7 +17,7 @@ from jaxtyping import Bool, Int
 
 from xmr_core.base.errors import BadInput, DamagedFile, XmrError, require_number
 from xmr_core.base.fingerprint import content_hash, files_content
-from xmr_core.base.paths import read_regular
+from xmr_core.base.paths import decoded, decoded_text, read_regular
 from xmr_core.base.types import SPLITS, Corpus, Relevance
 from xmr_core.features.images import OTHER_SUFFIXES, RESOLUTION, SUFFIXES, image_reader, is_image
 from xmr_core.features.words import tokenise
@@ -84,12 +82,12 @@ class FaultLog:
 # Finding and reading the files of a collection.
 
 
-def find_path(folder: Path, names: Sequence[str], corpus: str) -> Path:
+def find_path(folder: Path, names: Sequence[str], corpus: str, hint: str = "") -> Path:
     """The first of these files or folders that exists. Raises: BadInput with all the names that were tried."""
     for name in names:
         if (folder / name).exists():
             return folder / name
-    raise BadInput(f"{corpus} needs {' or '.join(names)} in {folder}. Put it there or give the right data_root.")
+    raise BadInput(f"{corpus} needs {' or '.join(names)} in {folder}. Put it there or give the right data_root.{hint}")
 
 
 def list_images(folder: Path, deep: bool = False, faults: FaultLog | None = None) -> dict[str, str]:
@@ -145,31 +143,14 @@ def read_bytes(file: Path) -> bytes:
 
 
 def read_lines(file: Path, faults: FaultLog) -> list[str]:
-    """Lines of a UTF-8 file, without line ends and byte-order mark; other lines are read as Latin-1 and counted.
-
-    Raises: BadInput for a file in UTF-16 or UTF-32; DamagedFile for one that cannot be read.
+    """Lines of a text file in any encoding that `decoded_text` reads, without line ends; those that are not UTF-8 are
+    counted. Raises: BadInput for a file in another encoding; DamagedFile for one that cannot be read.
     """
-    content = read_bytes(file)
-    encoding = json.detect_encoding(content)  # by its first bytes, also without a byte-order mark
-    if not encoding.startswith("utf-8"):
-        raise BadInput(f"{file} is written in {encoding[:6].upper()}. Save it as UTF-8.")
-    if b"\n" not in content:  # of an old Mac, or saved as if it were
-        content = content.replace(b"\r", b"\n")
-    lines = []
-    for number, raw in enumerate(content.removeprefix(codecs.BOM_UTF8).split(b"\n"), 1):
-        text, sound = _decoded(raw)
-        if not sound:
-            faults.tolerate("lines that are not UTF-8, read as Latin-1", f"{file.name} line {number}")
-        lines.append(text.rstrip("\r"))
+    text, odd = decoded_text(read_bytes(file), file)
+    faults.tolerate("lines that are not UTF-8, read as Windows-1252", [f"{file.name} line {number}" for number in odd])
+    text = text if "\n" in text else text.replace("\r", "\n")  # of an old Mac, or saved as if it were
+    lines = [line.rstrip("\r") for line in text.split("\n")]
     return lines if lines[-1] else lines[:-1]
-
-
-def _decoded(raw: bytes) -> tuple[str, bool]:
-    """(the text, whether it is UTF-8); what is not is read as Latin-1."""
-    try:
-        return raw.decode("utf-8"), True
-    except UnicodeDecodeError:
-        return raw.decode("latin-1"), False
 
 
 def literal(text: str) -> object:
@@ -187,23 +168,19 @@ def without_bytes_notation(line: str, place: str, faults: FaultLog) -> str:
     if not isinstance(raw, bytes):
         return line
     faults.tolerate("captions written as Python bytes (b'…')", place)
-    return _decoded(raw)[0].strip()
+    return decoded(raw)[0].strip()
 
 
 def read_json(file: Path, faults: FaultLog, reduce: Callable[[dict], object]) -> object:
-    """The value of a large JSON file, in UTF-8, -16 or -32. Other bytes are read as Latin-1 and counted.
+    """The value of a large JSON file, in any encoding that `decoded_text` reads.
 
     reduce: what to retain of an object. It is called for every object as soon as that is read, innermost first, so that
     what is not needed never fills the memory.
-    Raises: DamagedFile, when the file cannot be read or is not a complete JSON file.
+    Raises: BadInput for another encoding; DamagedFile, when the file cannot be read or is not a complete JSON file.
     """
-    raw = read_bytes(file)
-    encoding = json.detect_encoding(raw)  # by its first bytes
+    text, odd = decoded_text(read_bytes(file), file, b'"')
+    faults.tolerate("texts that are not UTF-8, read as Windows-1252", file.name, len(odd))
     try:
-        text = raw.decode(encoding, "surrogateescape" if encoding.startswith("utf-8") else "strict")
-        del raw  # hundreds of megabytes
-        text, times = re.subn("[\udc80-\udcff]", lambda byte: chr(ord(byte[0]) - 0xDC00), text)
-        faults.tolerate("bytes that are not UTF-8, read as Latin-1", file.name, times)
         return json.loads(text, object_hook=reduce)
     except (ValueError, RecursionError) as e:
         raise DamagedFile(f"{file} is no whole JSON file ({e}). It was cut short or altered; get it again.") from None

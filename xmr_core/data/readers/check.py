@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from xmr_core.base.reachable import in_words, plain_text, reachable_in
+from xmr_core.base.row_file import bad_rows
 from xmr_core.base.types import SPLITS, Brief, Corpus
 from xmr_core.data.readers.assembly import EXAMPLES, FaultLog, require_corpus
 from xmr_core.features.images import image_contents
@@ -16,7 +17,7 @@ from xmr_core.features.words import USUAL, Reading, Vocabulary, tokenise, unread
 _SAMPLES = 3  # captions shown of each split
 _GLUED = 20  # letters of a word from which a caption of one or two words has lost its blanks
 _FEW_TO_LEARN, _FEW_TO_DECIDE = 200, 20  # images of train, of test
-_ROWS = 500  # images of a corpus of features that are examined
+_ROWS = 500  # images of a corpus of features that are searched for zeros
 
 
 @dataclass(frozen=True)
@@ -62,8 +63,8 @@ def check_corpus(
 ) -> Report:
     """Read a corpus as training does, note every fault instead of stopping at the first, and count what is there.
 
-    Args: load: the reader, (data_root, faults) → Corpus. deep: also decode every image, or examine a sample of the
-        features. progress: wraps the list of pieces of that work. network_of: a corpus → what will describe its images.
+    Args: load: the reader, (data_root, faults) → Corpus. deep: also decode every image, or search all features for
+        NaN. progress: wraps the list of pieces of that work. network_of: a corpus → what will describe its images.
         readings_of: texts → what a text model reads of each (WordPieces.readings); None where words are read.
         Bad data raises nothing: see Report.obstacles.
     >>> from xmr_core.data.readers.folder import load_folder
@@ -195,9 +196,8 @@ def _examine_features(corpus: Corpus, deep: bool, shown: list[str], obstacles: l
     shown.append(f"features: {shape} (images, elements, width), {features.dtype}")
     if deep:
         rows = np.unique(np.linspace(0, len(features) - 1, min(len(features), _ROWS)).astype(int)).tolist()
-        bad = [corpus.images.index[row] for row in rows if not np.isfinite(features[row]).all()]
         zeros = sum(not features[row].any() for row in rows)
-        shown.append(f"examined: {len(rows):,} images, {zeros:,} of them all zero")
-        if bad:
-            fault = f"{len(bad):,} of {len(rows):,} examined images hold NaN or infinity"
+        shown.append(f"examined: {len(features):,} images; of {len(rows):,} of them, {zeros:,} are all zero")
+        if bad := [corpus.images.index[row] for row in bad_rows(features)]:
+            fault = f"{len(bad):,} of {len(features):,} images hold NaN or infinity"
             obstacles.append(f"{fault}{_listed(bad, len(bad))}")

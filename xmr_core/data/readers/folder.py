@@ -10,7 +10,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
+from numbers import Integral
 from pathlib import Path, PurePosixPath
 from unicodedata import normalize
 
@@ -18,7 +19,7 @@ import numpy as np
 import pandas as pd
 from PIL import Image, ImageOps
 
-from xmr_core.base.errors import BadInput
+from xmr_core.base.errors import BadInput, DamagedFile, XmrError
 from xmr_core.base.files import existing, existing_file
 from xmr_core.base.fingerprint import bytes_hash, content_hash, file_content
 from xmr_core.base.types import Corpus
@@ -29,26 +30,33 @@ from xmr_core.features.images import SUFFIXES, ImageBytes, convert_to_rgb
 # Captions as people write them down: tables (.csv, .tsv), lines of JSON (.jsonl), frames of pandas.
 
 
-# Column of the result → names that it may have in a file, in any case. The first two columns are needed.
+# Column of the result → names that it may have in a file, in any case, best first. The first two columns are needed;
+# a name of a text may carry a number ("caption_0", "caption_1"), and then all of its columns are read.
 COLUMNS = {
-    "image": ("image", "file", "filename", "file_name"),
-    "text": ("caption", "text", "captions"),
+    "image": ("image", "file", "filename", "file_name", "image_name", "image_path", "img_path", "file_path", "img",
+              "filepath", "image_id"),
+    "text": ("caption", "text", "captions", "sentences", "sentence", "comment", "description", "raw"),
     "split": ("split",),
     "caption_id": ("caption_id",),
-}
+    "group": ("group", "person_id", "identity", "id"),
+}  # fmt: skip
+_OF_A_LINE = re.compile(rf"({'|'.join(map(re.escape, SUFFIXES))})#\d+$", re.I)  # image.jpg#0, as in Flickr's lists
+_LARGEST_GROUP = 100  # images of one group; larger ones are classes
 _LONGEST = 20  # lines of one quoted caption; after more than these, its quote was never closed
+_BETWEEN, _DECODER = re.compile(r"[\s,]*"), json.JSONDecoder()
 UNREADABLE = "caption lines that cannot be read"
 MENDED = "caption lines with a stray quote or delimiter, mended"
 
 
 def read_caption_file(file: Path, faults: FaultLog) -> pd.DataFrame:
-    """Columns image, text, split and caption_id, as written and in the order of the file; '' where nothing is given.
+    """A row for each caption, in the order of the file: columns image, text, split, caption_id and group, as written;
+    '' where nothing is given.
 
-    A .jsonl file has one object in each line. Any other file has a header line, and fields that are separated by
-    commas, semicolons or tabs (the header tells which) and quoted where necessary. A .tsv file of two columns may lack
-    the header: image, then caption. COLUMNS has the names of the columns. split and caption_id are optional, and the
-    result has no column split if the file has none. The caption may be a list, in .jsonl or written as one ("['a dog',
-    'a cat']"), and then caption_id may be one as well.
+    A .jsonl file has one object in each line, or objects and lists of them however they are laid out. Any other file
+    has a header line, and fields that are separated by commas, semicolons, bars or tabs (the header tells which) and
+    quoted where necessary. A file of two columns may lack the header: image, then caption. COLUMNS has the names of the
+    columns. The result has no column split if the file has none. The caption may be a list, in .jsonl or written as one
+    ("['a dog', 'a cat']"), and then caption_id may be one as well.
     Tolerated: unreadable lines, quotes that are not closed, delimiters in a last field without quotes, bytes that are
     not UTF-8. Refused: a file without any readable line, as where columns are missing.
     """
@@ -62,24 +70,63 @@ def caption_table(records: Iterable[tuple[int, Mapping]], source: str, faults: F
     rows, columns = [], {}
     for number, record in records:
         columns |= dict.fromkeys(map(str, record))
-        values = {str(name).strip().lower(): record[name] for name in reversed(record)}
+        values = {_column(name): record[name] for name in reversed(record)}
         fields = {column: [values[n] for n in names if n in values] for column, names in COLUMNS.items()}
-        image, texts, split, ids = (own[0] if own else None for own in fields.values())
-        image = str(image) if isinstance(image, Path) else image
-        texts = (
-            _texts(texts, faults, f"{Path(source).name} line {number}") if isinstance(texts, str) else _listed(texts)
-        )
-        if not (isinstance(image, str) and texts is not None and all(isinstance(t, str) for t in texts)):
+        image, _, split, ids, group = (next((v for v in own[:1] if v is not None), "") for own in fields.values())
+        folder = f"{values['filepath']}/" if {"filepath", "filename"} <= {*values} else ""  # Karpathy's
+        where = faults, f"{Path(source).name} line {number}"
+        image, texts = _OF_A_LINE.sub(r"\1", folder * bool(image) + _name(image)), _texts_of(values, *where)
+        if not (image.strip() and texts is not None and all(isinstance(t, str) for t in texts)):
             faults.tolerate(UNREADABLE, f"{Path(source).name} line {number}: no name of an image, or no text")
             continue
-        ids = [ids] if isinstance(ids, str | int) else _listed(ids)
-        ids = ids if ids is not None and len(ids) == len(texts) else [""] * len(texts)
-        rows += [(image.strip(), one_line(t), str(split or ""), str(i)) for t, i in zip(texts, ids, strict=True)]
+        ids = _listed(ids, *where) or [ids]
+        ids = [_name(own).strip() for own in ids] if len(ids) == len(texts) else [""] * len(texts)
+        rows += [(image, one_line(t), str(split), i, _name(group)) for t, i in zip(texts, ids, strict=True)]
     if not rows:
         names = " and ".join("/".join(COLUMNS[column]) for column in ("image", "text"))
-        faults.refuse(f"{source} holds no readable caption: needs the columns {names}; found: {[*columns][:12]}.")
+        first = "".join(f" The first: {line}." for line in faults.examples.get(UNREADABLE, [])[:1])
+        needed = f"needs the columns {names}; found: {[*columns][:12]}"
+        faults.refuse(f"{source} holds no readable caption: {needed}.{first}")
     table = pd.DataFrame(rows, columns=[*COLUMNS], dtype=object)
-    return table if any(name.strip().lower() == "split" for name in columns) else table.drop(columns="split")
+    return table if any(_column(name) == "split" for name in columns) else table.drop(columns="split")
+
+
+@lru_cache(1000)
+def _column(name: object) -> str:
+    return re.sub("[ -]", "_", str(name).strip().lower())
+
+
+def _name(value: object) -> str:
+    """A name or an id as people write it, numbers included; '' for anything else."""
+    # pandas makes 7.0 of a 7 where a column has gaps
+    value = int(value) if isinstance(value, float) and value.is_integer() else value
+    return str(value) if isinstance(value, str | Path | Integral) and not isinstance(value, bool) else ""
+
+
+def _texts_of(values: Mapping[str, object], faults: FaultLog, place: str) -> list | None:
+    """The captions of a record: of the first column that has a name of a text, and of all its numbered ones. Tolerated:
+    members of a list that are none, or left out of it."""
+    names = _text_columns(tuple(values))
+    cells = [values[name] for name in names]
+    if len(names) > 1:  # an image with fewer captions than others leaves some blank
+        cells = [cell for cell in cells if cell is not None and (not isinstance(cell, str) or cell.strip())]
+    lists = [_texts(cell) if isinstance(cell, str) else _listed(cell, faults, place) for cell in cells]
+    if not lists or any(own is None for own in lists):
+        return None
+    texts = [text for own in lists for text in own]
+    present = [text for text in texts if not (isinstance(text, str) and text.strip() in _ABSENT)]
+    if len(present) < len(texts):
+        faults.tolerate("captions that a list lacks (nan, None, …)", place)
+    return present or None
+
+
+@lru_cache(100)
+def _text_columns(names: tuple[str, ...]) -> list[str]:
+    for name in COLUMNS["text"]:
+        numbered = {int(m[1]): own for own in names if (m := re.fullmatch(rf"{name}_?(\d+)", own))}
+        if numbered or name in names:
+            return [name] * (name in names) + [numbered[n] for n in sorted(numbered)]
+    return []
 
 
 def one_line(text: str) -> str:
@@ -87,8 +134,12 @@ def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _listed(value: object) -> list | None:
-    return list(value) if isinstance(value, np.ndarray | tuple | list) else None
+def _listed(value: object, faults: FaultLog, place: str) -> list | None:
+    """The entries of a list; of sentences with their tokens, as Karpathy's, what was written."""
+    if not isinstance(value, np.ndarray | tuple | list):
+        return None
+    parts = (_texts_of(v, faults, place) or [None] if isinstance(v, dict) else [v] for v in value)
+    return [own for part in parts for own in part]
 
 
 # Captions of a list as Python, JSON, numpy and pandas print it, with or without commas, and what stands for no caption.
@@ -100,17 +151,14 @@ _LIST = re.compile(rf"{_HEAD}[\[({{]+\s*((?:{_MEMBER})(?:[\s,]+(?:{_MEMBER}))*){
 _BROKEN_LIST = re.compile(rf"""{_HEAD}[\[{{]+\s*(?:np\.\w+\(|b)?['"‘“]""")
 
 
-def _texts(text: str, faults: FaultLog, place: str) -> list[str] | None:
+def _texts(text: str) -> list[str] | None:
     """One caption, or those of a list that was written into one field; None for such a list that cannot be read, and
-    for a word of tables that means no text (nan). Tolerated: members of a list that are none, or left out of it."""
+    for a word of tables that means no text (nan)."""
     text = text.strip()
     if (listed_texts := _LIST.fullmatch(text)) is None:
         return None if text in _ABSENT or _BROKEN_LIST.match(text) else [text]
     members = [_unquoted(member) for member in re.findall(_MEMBER, listed_texts[1], re.S)]
-    texts = [member for member in members if member is not None and member not in _ABSENT]
-    if len(texts) < len(members):
-        faults.tolerate("captions that a list lacks (nan, None, …)", place)
-    return texts or None
+    return ["nan" if member is None else member for member in members]
 
 
 def _unquoted(member: str) -> str | None:
@@ -135,20 +183,27 @@ def _table_records(lines: list[str], file: Path, faults: FaultLog) -> Iterator[t
     """(line number, name of a column → field) of each row of a table."""
 
     def is_named(column: str, names: list[str]) -> bool:
-        return any(name.strip().lower() in COLUMNS[column] for name in names)
+        return any(_column(name) in COLUMNS[column] for name in names)
 
     start = next((n for n, line in enumerate(lines) if line.strip()), len(lines))
-    headers = {delimiter: _fields(lines[start : start + 1], delimiter)[0] for delimiter in ",;\t"}
+    headers = {d: _fields(lines[start : start + 1], d, skipinitialspace=True)[0] for d in ",;\t|"}
     named = {d: is_named("image", names) + is_named("text", names) for d, names in headers.items()}
     delimiter = max(headers, key=lambda d: (named[d], len(headers[d])))
-    names = headers[delimiter]
-    if file.suffix == ".tsv" and len(names) == 2 and not named[delimiter] and names[0].lower().endswith(SUFFIXES):
-        names = ["image", "caption"]
+    names, bare = headers[delimiter], [d for d, own in headers.items() if len(own) == 2 and _is_image(own[0])]
+    if bare and not named[delimiter]:
+        delimiter, names = bare[-1], ["image", "caption"]
     else:
         start += 1
+    spaced = re.compile(rf'{re.escape(delimiter)} +"')
+
+    def fields(**how) -> tuple[list[str], int]:
+        return _fields((f"{line}\n" for line in lines[start : start + _LONGEST]), delimiter, strict=True, **how)
+
     while start < len(lines):
         # a quoted field may extend over lines; where its quote is never closed, the quote is read as a letter
-        row, used = _fields((f"{line}\n" for line in lines[start : start + _LONGEST]), delimiter, strict=True)
+        row, used = fields(skipinitialspace=True) if spaced.search(lines[start]) else fields()
+        if len(row) != len(names):
+            row, used = fields()
         if mended := not used:
             row = [f.strip().strip('"') for f in _fields([lines[start]], delimiter, quoting=csv.QUOTE_NONE)[0]]
         number, start = start + 1, start + max(used, 1)
@@ -161,20 +216,31 @@ def _table_records(lines: list[str], file: Path, faults: FaultLog) -> Iterator[t
             continue
         if mended:
             faults.tolerate(MENDED, f"{file.name} line {number}")
-        yield number, {name: one_line(row[names.index(name)]) for name in names}
+        yield number, {name: row[names.index(name)] for name in names}
+
+
+def _is_image(name: str) -> bool:
+    return _OF_A_LINE.sub(r"\1", name).lower().endswith(SUFFIXES)
 
 
 def _json_records(lines: list[str], file: Path, faults: FaultLog) -> Iterator[tuple[int, dict[str, object]]]:
-    """(line number, object) of each line of JSON."""
-    for number, line in enumerate(lines, 1):
+    """(line number, object) of objects and lists of objects, one after the other, in any number of lines."""
+    text, position, number = "\n".join(lines), 0, 1
+    while (start := _BETWEEN.match(text, position).end()) < len(text):
+        number, position = number + text.count("\n", position, start), start
         try:
-            value = json.loads(line or "null")
+            value, end = _DECODER.raw_decode(text, position)
         except (ValueError, RecursionError):
-            value = None
-        if isinstance(value, dict):
-            yield number, value
-        elif line.strip():
-            faults.tolerate(UNREADABLE, f"{file.name} line {number}: {line[:60]}")
+            value, end = None, position
+        if not isinstance(value, dict | list):
+            end = len(text) if (end := text.find("\n", position)) < 0 else end
+        for item in value if isinstance(value, list) else [value]:
+            if isinstance(item, dict):
+                yield number, item
+            else:
+                cut = one_line(text[position : min(end, position + 60)])
+                faults.tolerate(UNREADABLE, f"{file.name} line {number}: {cut}")
+        number, position = number + text.count("\n", position, end), end
 
 
 # Splits: written beside the captions, named by files and sub-folders, or by a hash.
@@ -241,12 +307,16 @@ def _written_splits(table: pd.DataFrame, source: str, faults: FaultLog) -> dict[
 # Which files of a folder hold its captions.
 
 
-FILES = ("captions.csv", "captions.tsv", "captions.jsonl")
+FILES = ("captions.csv", "captions.tsv", "captions.jsonl", "captions.txt")
 METADATA = ("metadata.csv", "metadata.jsonl")  # as the library datasets reads folders of images
 COCO = ("*captions*.json", "annotations/*captions*.json")
+FLICKR = ("results.csv", "results*.token", "*.token.txt")  # as Flickr30K and Flickr8k are handed out
+ANY_JSON = ("*.json", "annotations/*.json")  # lists of records and Karpathy's files have any name
 LISTED = ("train.txt", "val.txt", "test.txt")  # beside COCO's JSON: names of the images of a split, one a line
 _TEXTS = (".csv", ".tsv", ".json", ".jsonl", ".txt", ".parquet")  # what may hold captions, if only by another name
-_USED = ("id", "file_name", "split", "image_id", "caption")  # of images and annotations; all else fills the memory
+_NO_CAPTIONS = ("instances_", "person_keypoints_", "panoptic_", "stuff_")  # COCO's other files, half a gigabyte each
+# of images and annotations; they fill the memory
+_UNUSED = ("tokens", "processed_tokens", "segmentation", "bbox", "license", "coco_url", "flickr_url", "date_captured")
 
 
 @dataclass(frozen=True)
@@ -265,23 +335,27 @@ class WrittenCaptions:
 
 
 def read_captions(base: Path, images: Iterable[str], faults: FaultLog) -> WrittenCaptions | None:
-    """The captions of a folder, or None: from one of FILES, else of METADATA, else of COCO.
+    """The captions of a folder, or None: from one of FILES, else of METADATA, COCO, FLICKR or ANY_JSON, else from a
+    text beside each image (dog.jpg, dog.txt), a caption a line, or its JSON with a caption.
 
-    METADATA may lie in base or in its sub-folders, and names images from its own folder. Several files of COCO are one
-    corpus, and the name of each may say its split. images: paths below base of the images that exist.
-    Refused: two files that mean the same; what read_caption_file and _read_coco_captions refuse.
+    METADATA may lie in base or in its sub-folders, and names images from its own folder. Several files of JSON are one
+    corpus, and the name of each may say its split; ANY_JSON is several only where every name says another split.
+    images: paths below base of the images that exist.
+    Refused: two files that mean the same; what read_caption_file and _read_json_captions refuse.
     """
-    layouts = FILES, [f"{depth}{name}" for depth in ("", "*/", "*/*/") for name in METADATA], COCO
+    layouts = FILES, [f"{depth}{name}" for depth in ("", "*/", "*/*/") for name in METADATA], COCO, FLICKR
     files = next(filter(None, (_visible(base, patterns) for patterns in layouts)), [])
-    if not files:
-        return None
+    if not files and not (files := _with_captions(base, images, faults)):
+        return _beside(base, images, faults)
     is_coco, composed, tables = files[0].suffix == ".json", {_composed(image) for image in images}, []
     names, count = [file.relative_to(base).as_posix() for file in files], Counter(file.parent for file in files)
-    if not is_coco and max(count.values()) > 1:
+    said = {_word_split(re.findall("[a-z]+", file.stem.lower())) for file in files}
+    one_corpus = is_coco and ("captions" in files[0].name or len(said - {""}) == len(files))
+    if max(count.values()) > 1 and not one_corpus:
         faults.refuse(f"{base} holds {' and '.join(names)}. Keep the one that is meant.")
     for file in files:
         stem = file.stem.lower()
-        table = _read_coco_captions(file, faults) if is_coco else read_caption_file(file, faults)
+        table = _read_json_captions(file, faults) if is_coco else read_caption_file(file, faults)
         place = base / stem.removeprefix("captions_") if is_coco else file.parent
         prefix = place.relative_to(base).as_posix()
         below = {name: f"{prefix}/{_plain(name)}" for name in table["image"]}
@@ -299,7 +373,10 @@ def read_captions(base: Path, images: Iterable[str], faults: FaultLog) -> Writte
 def _visible(base: Path, patterns: Iterable[str]) -> list[Path]:
     """The files that fit and are not hidden, each once, in alphabetical order."""
     files = {file for pattern in patterns for file in base.glob(pattern) if file.is_file()}
-    return sorted(f for f in files if not any(part.startswith(".") for part in f.relative_to(base).parts))
+    hidden = {f for f in files if any(part.startswith(".") for part in f.relative_to(base).parts)}
+    others = {f for f in files if ".lemma." in f.name or f.name.startswith(_NO_CAPTIONS)}  # lemmas have no endings
+    others |= {f for f in files if f.name == "results.csv" and b"comment" not in assembly.read_bytes(f)[:200]}
+    return sorted(files - hidden - others)
 
 
 def _listed_splits(folders: Iterable[Path], faults: FaultLog) -> dict[str, str]:
@@ -309,7 +386,7 @@ def _listed_splits(folders: Iterable[Path], faults: FaultLog) -> dict[str, str]:
     """
     for folder in folders:
         files = [folder / name for name in LISTED if (folder / name).is_file()]
-        pairs = [(line.strip(), file.stem) for file in files for line in read_lines(file, faults) if line.strip()]
+        pairs = [(line, file.stem) for file in files for line in read_lines(file, faults) if line.strip()]
         if split_of := dict(pairs):
             several = sorted({name for name, split in pairs if split_of[name] != split})
             faults.refuse(f"the lists in {folder} put images in more than one split", several)
@@ -317,17 +394,20 @@ def _listed_splits(folders: Iterable[Path], faults: FaultLog) -> dict[str, str]:
     return {}
 
 
-def _read_coco_captions(file: Path, faults: FaultLog) -> pd.DataFrame:
-    """Columns image, text, caption_id ('', as two files may give one number twice) and split, if the images have one.
+def _read_json_captions(file: Path, faults: FaultLog) -> pd.DataFrame:
+    """The table of `read_caption_file` from JSON: of COCO, or anything that `_records` knows.
 
-    The file holds images (id, file_name and, if wanted, split) and annotations (image_id, caption), as COCO's
-    captions_train2017.json does. The result is in the order of the annotations.
+    COCO's holds images (id, file_name and, if wanted, split) and annotations (image_id, caption), as
+    captions_train2017.json does; the result is in the order of the annotations, and caption_id is '', as two files may
+    give one number twice.
     Tolerated: annotations without a caption, or of an image that the file does not list. Refused: no JSON, another
     layout, no caption, image ids that repeat.
     """
     value: object = None
     with faults.noting():
-        value = assembly.read_json(file, faults, _used)
+        value = _read_json(file, faults)
+    if records := _records(value):
+        return caption_table(enumerate(records, 1), str(file), faults)
     lists = [value.get(name) if isinstance(value, dict) else None for name in ("images", "annotations")]
     if not all(isinstance(part, list) and all(isinstance(item, dict) for item in part) for part in lists):
         faults.refuse(f"{file} is not of COCO: an object with the lists 'images' and 'annotations'.")
@@ -348,8 +428,64 @@ def _read_coco_captions(file: Path, faults: FaultLog) -> pd.DataFrame:
     return caption_table(records, str(file), faults)
 
 
+def _read_json(file: Path, faults: FaultLog) -> object:
+    """The value of a JSON file; those of several values in one, such as lines of JSON, as a list."""
+    try:
+        return assembly.read_json(file, faults, _used)
+    except DamagedFile:
+        lines, tried = read_lines(file, faults), FaultLog()
+        values = [item for _, item in _json_records(lines, file, tried)]
+        if not values or tried.counts:
+            raise
+        return values
+
+
+def _records(value: object) -> list[dict] | None:
+    """The records of a JSON value: of a list, of the only list in an object, as Karpathy's "images", of a list for each
+    split, or of captions under the name of each image; None for anything else."""
+    if isinstance(value, dict) and value:
+        lists = {name: own for name, own in value.items() if isinstance(own, list)}
+        if all(map(_is_image, value)):
+            value = [{"image": name, "caption": own} for name, own in value.items()]
+        elif all(name in _SPLIT_OF for name in lists):
+            value = [{"split": name, **item} for name, own in lists.items() for item in own if isinstance(item, dict)]
+        elif len(lists) == 1:
+            value = next(iter(lists.values()))
+    records = [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+    named = (item for item in records if item.keys() & set(COLUMNS["image"]))
+    return records if any(_texts_of(item, FaultLog(), "") for item in named) else None
+
+
 def _used(item: dict) -> dict:
-    return item if "annotations" in item else {name: item[name] for name in _USED if name in item}
+    return {name: own for name, own in item.items() if name not in _UNUSED}
+
+
+def _with_captions(base: Path, images: Iterable[str], faults: FaultLog) -> list[Path]:
+    """The files of ANY_JSON that hold records of captions; those of single images are none."""
+    beside, out = {base / PurePosixPath(image).with_suffix(".json") for image in images}, []
+    for file in [file for file in _visible(base, ANY_JSON) if file not in beside]:
+        try:
+            out += [file] * bool(_records(_read_json(file, FaultLog())))
+        except XmrError as e:
+            faults.tolerate("JSON files that cannot be read", str(e))
+    return out
+
+
+def _beside(base: Path, images: Iterable[str], faults: FaultLog) -> WrittenCaptions | None:
+    """Captions in a file beside each image; None where there is none. Lines without a letter, as lists of boxes have
+    them, are no captions."""
+    records = []
+    for image in sorted(images):  # not in the order in which the disk lists them
+        text, described = ((base / image).with_suffix(suffix) for suffix in (".txt", ".json"))
+        if text.is_file():
+            texts = [line for line in read_lines(text, faults) if any(map(str.isalpha, line))]
+        else:
+            value = _read_json(described, faults) if described.is_file() else None
+            texts = _texts_of(value, faults, described.name) if isinstance(value, dict) else None
+        records += [{"image": image, "caption": texts}] * bool(texts)
+    source = "texts beside the images (dog.jpg, dog.txt)"
+    table = caption_table(enumerate(records, 1), source, faults) if records else None
+    return WrittenCaptions(table, source, True) if records else None
 
 
 # The corpus of a folder.
@@ -383,7 +519,7 @@ def load_folder(data_root: Path | str, faults: FaultLog | None = None) -> Corpus
     written = read_captions(base, files, faults)
     if written is None:
         texts = sorted(path.name for path in base.iterdir() if path.suffix.lower() in _TEXTS)
-        sought = ", ".join((*FILES, *METADATA, COCO[0]))
+        sought = ", ".join((*FILES, *METADATA, *FLICKR, "*.json"))
         faults.tolerate(f"text files that are not read (captions are looked for in {sought})", texts)
     return _corpus("folder", base, files, written, faults)
 
@@ -490,14 +626,21 @@ def _corpus(
     faults: FaultLog,
     digests: Mapping[str, str] | None = None,
 ) -> Corpus:
-    captions = pd.DataFrame({"image_id": [], "text": []}, index=pd.Index([], name="caption_id"), dtype=object)
+    empty, more_pairs = dict.fromkeys(("image_id", "text", "group"), ()), None
+    captions = pd.DataFrame(empty, index=pd.Index([], name="caption_id"), dtype=object)
     split_of, origin = dict.fromkeys(files, "test"), "no captions: every image in test, to be searched"
     if written:
         captions, split_of, origin = _captions(written, base, files, faults)
     about = {"splits": origin, **({"captions": written.source} if written else {})}
-    return photograph_corpus(
-        name, image_table(files, split_of), captions, faults, usual=0, about=about, digests=digests
-    )
+    images = image_table(files, split_of)
+    grouped = captions[captions["group"] != ""].groupby("group")["image_id"]
+    members = {group: dict.fromkeys(own, group) for group, own in grouped}  # of one person, say: each caption fits all
+    groups = captions.pop("group").tolist()
+    if 1 < max(map(len, members.values()), default=0) <= _LARGEST_GROUP:
+        images["group"] = images.index.map({i: g for own in members.values() for i, g in own.items()}).fillna("")
+        own = zip(captions.index, groups, strict=True)
+        more_pairs = {"group": [(caption, i) for caption, group in own for i in members.get(group, ())]}
+    return photograph_corpus(name, images, captions, faults, more_pairs, usual=0, about=about, digests=digests)
 
 
 def _captions(
@@ -522,7 +665,7 @@ def _captions(
         table = table[~twice]
     default_ids = table["image_id"] + "#" + table.groupby("image_id").cumcount().astype(str)
     ids = table["caption_id"].where(table["caption_id"] != "", default_ids)
-    return table.set_index(pd.Index(ids.tolist(), name="caption_id"))[["image_id", "text"]], split_of, origin
+    return table.set_index(pd.Index(ids.tolist(), name="caption_id"))[["image_id", "text", "group"]], split_of, origin
 
 
 def _splits(
@@ -549,22 +692,28 @@ def _splits(
 
 def _matcher(files: Iterable[str]) -> Callable[[str], list[str]]:
     """Name of an image as somebody wrote it → the image_ids that it can mean: that of the name itself, else of the
-    longest name that ends it, else of all names that it ends.
+    longest name that ends it, else of all names that it ends; a name may lack its suffix.
 
-    é as one character and as e with an accent are the same: macOS writes the second.
+    é as one character and as e with an accent are the same, because macOS writes the second; so are .JPG and .jpg.
     """
-    index: dict[str, dict[str, list[str]]] = {}  # last part of a name → the names with it → their image_ids
-    for image_id in files:
+    by_name: dict[str, dict[str, list[str]]] = {}  # last part of a name → the names with it → their image_ids
+    by_stem: dict[str, dict[str, list[str]]] = {}  # the same without the suffix
+    for image_id in (images := dict.fromkeys(files)):
         name = _composed(image_id)
-        index.setdefault(PurePosixPath(name).name, {}).setdefault(name, []).append(image_id)
+        for index, own in ((by_name, name), (by_stem, str(PurePosixPath(name).with_suffix("")))):
+            index.setdefault(PurePosixPath(own).name, {}).setdefault(own, []).append(image_id)
+
+    def ids_of(index: dict[str, dict[str, list[str]]], plain: str) -> list[str]:
+        names = index.get(PurePosixPath(plain).name, {})
+        if ends := [name for name in names if f"/{plain}".endswith(f"/{name}")]:
+            return names[max(ends, key=len)]
+        return [image_id for name, ids in names.items() if name.endswith(f"/{plain}") for image_id in ids]
 
     def match(written: str) -> list[str]:
         plain = _composed(_plain(written))
-        names = index.get(PurePosixPath(plain).name, {})
-        if ends := [name for name in names if f"/{plain}".endswith(f"/{name}")]:
-            ids = names[max(ends, key=len)]
-            return [written] if written in ids else ids
-        return [image_id for name, ids in names.items() if name.endswith(f"/{plain}") for image_id in ids]
+        # blanks around a name are part of it where a file is called so
+        ids = ids_of(by_name, plain) or ids_of(by_name, plain.strip()) or ids_of(by_stem, plain.strip())
+        return [written] if written in images else ids
 
     return match
 
@@ -574,4 +723,4 @@ def _plain(name: str) -> str:
 
 
 def _composed(name: str) -> str:
-    return normalize("NFC", name)
+    return re.sub(r"\.\w+$", lambda suffix: suffix[0].lower(), normalize("NFC", name))

@@ -276,7 +276,9 @@ def karpathy_tables(
     Source: Karpathy & Fei-Fei, CVPR 2015 (caption_datasets.zip).
     """
     base = existing(data_root, f"data_root of {name}")
-    file = find_path(base, [f"{folder}dataset_{name}.json" for folder in _LISTS], name)
+    own = next((f.name for place in ("", "annotations/") for f in base.glob(f"{place}captions_*.json")), "")
+    hint = f" Or take dataset='folder': it reads {own}, with COCO's own splits." if own else ""
+    file = find_path(base, [f"{folder}dataset_{name}.json" for folder in _LISTS], name, hint)
     records = _read_records(file, name, id_field, faults)
 
     @cache
@@ -404,7 +406,7 @@ def coco_judgments(
     require_choice("absent", absent, ("drop", "count"))
     ids = (image_ids, caption_ids) if direction == "i2t" else (caption_ids, image_ids)
     queries, gallery = map(np.asarray, ids)
-    relevant = json.loads((_folder(folder) / f"{_FILES[kind]}_{DIRECTIONS[direction]}.json").read_text())
+    relevant = json.loads((_folder(folder) / f"{_FILES[kind]}_{DIRECTIONS[direction]}.json").read_text("utf-8"))
     members = set(gallery.tolist())
     answered = [q for q in queries.tolist() if members.intersection(relevant.get(str(q), ()))]
     if not answered:

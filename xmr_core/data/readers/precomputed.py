@@ -8,15 +8,15 @@ import pandas as pd
 
 from xmr_core.base.errors import BadInput
 from xmr_core.base.files import existing
-from xmr_core.base.fingerprint import content_hash, files_content
-from xmr_core.base.row_file import JoinedRows, RowFile
+from xmr_core.base.fingerprint import LARGE, content_hash, files_content
+from xmr_core.base.row_file import JoinedRows, RowFile, bad_rows
 from xmr_core.base.types import Corpus
 from xmr_core.data.readers import assembly
 from xmr_core.data.readers.assembly import USUAL, FaultLog, read_lines
 
 # Our split → stems of its files, best first
 STEMS = {"train": ("train",), "val": ("dev",), "test": ("testall", "test")}
-SAMPLE = 64  # images of a split that are searched for NaN, and for rows that should be equal
+SAMPLE = 64  # images of a split that are searched for rows that should be equal, and in large files for NaN
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,7 @@ class _Split:
     stem: str
     features: RowFile  # one row for each image
     every: int  # equal rows that an image has in the file, 1 or USUAL
+    each: int  # captions of an image
     images: pd.DataFrame  # index image_id; columns split, source_id ('' where unknown)
     captions: pd.DataFrame  # index caption_id; columns image_id, text, source_id
 
@@ -31,16 +32,19 @@ class _Split:
 def load_precomputed(data_root: Path | str, faults: FaultLog | None = None) -> Corpus:
     """Corpus of region features "images l e" without image files; they are read row by row, never all at once.
 
-    The files in data_root are described in docs/data.md#data-precomputed. An image has five consecutive lines, and one
-    row or five equal rows; the counts tell which, and a sample of rows is compared. A blank line keeps its place. All
-    of dev is val; the authors' programs evaluate its first 1,000 images only.
+    The files in data_root are described in docs/data.md#data-precomputed. An image has one row and any number of
+    consecutive lines, the same for all, or five equal rows and five lines; the counts tell which, and a sample of rows
+    is compared. A blank line keeps its place. All of dev is val; the authors' programs evaluate its first 1,000 images
+    only.
     image_id: 'val/12' is the 13th image of its file. caption_id: 'val/12#3' is the fourth line of that image. Columns
     source_id: ids in the original collection, from `{stem}_ids.txt` and `{stem}_capids.txt`, '' without them.
-    about: cells l, width e, repeated (whether rows are), protocol (what the test split is), and boxes (their unit).
+    about: cells l, width e, repeated (whether rows are), protocol (what the test split is), boxes (their unit), and
+    captions (of an image, where these are not five).
     Tolerated: as in usable_tables; bytes that are not UTF-8, lines in Python's notation for bytes (b'…'), blank lines
     after the last caption, lists of ids of another length.
     Raises: BadInput for missing files (all three splits are needed), counts that do not fit, arrays without three axes
-        or with another l or e than those of other splits, NaN or infinity in the sample; DamagedFile for a file that is
+        or with another l or e than those of other splits, NaN or infinity (in files of more than 1 GiB: in a sample of
+        rows; `check` searches all); DamagedFile for a file that is
         cut short or is no .npy.
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -74,6 +78,8 @@ def load_precomputed(data_root: Path | str, faults: FaultLog | None = None) -> C
     # detected regions have no fixed place, and there are no pixels
     about = {"cells": features.shape[1], "width": features.shape[2], "ordered_cells": False, "resolution": 0}
     about["repeated"] = repeated
+    if {s.each for s in splits} != {USUAL}:
+        about["captions"] = ", ".join(f"{s.each} an image in {s.stem}_caps.txt" for s in splits)
     return Corpus(
         name="precomputed",
         images=images,
@@ -105,34 +111,36 @@ def _read_split(base: Path, name: str, faults: FaultLog) -> _Split:
         raise BadInput(f"{fault}. For one vector an image, save array[:, None].")
     every = _rows_of_an_image(array, texts, sentences, faults)
     features = RowFile(array.path, slice(None, None, every))
-    sample = _spread(len(features))
-    if bad := [n for n in sample if not np.isfinite(features[n]).all()]:
-        fault = f"{len(bad)} of {len(sample)} sampled images hold NaN or infinity, the first is {bad[0]}"
-        raise BadInput(f"{array.path}: {fault}. Extract again.")
+    searched = _spread(len(features)) if images.stat().st_size > LARGE else range(len(features))
+    if bad := bad_rows(features, searched):
+        fault = f"{len(bad):,} of {len(searched):,} images hold NaN or infinity, the first in row {bad[0] * every}"
+        faults.refuse(f"{array.path}: {fault}, counted from 0. Extract again.")
     source = _ids(base / f"{stem}_ids.txt", (len(features), len(texts)), faults)
     images = pd.DataFrame({"split": name, "source_id": source}, index=[f"{name}/{n}" for n in range(len(features))])
-    owners, source = images.index.repeat(USUAL), _ids(base / f"{stem}_capids.txt", (len(texts),), faults)
-    ids = [f"{owner}#{n % USUAL}" for n, owner in enumerate(owners)]
+    each = len(texts) // max(1, len(features))
+    owners, source = images.index.repeat(each), _ids(base / f"{stem}_capids.txt", (len(texts),), faults)
+    ids = [f"{owner}#{n % each}" for n, owner in enumerate(owners)]
     captions = pd.DataFrame({"image_id": owners, "text": texts, "source_id": source}, index=ids)
-    return _Split(stem, features, every, images, captions)
+    return _Split(stem, features, every, each, images, captions)
 
 
 def _rows_of_an_image(array: RowFile, texts: list[str], file: Path, faults: FaultLog) -> int:
     """How many equal rows an image has. Removes blank lines after the last caption from `texts`."""
     rows = len(array)
-    while texts and not texts[-1] and len(texts) not in (rows, rows * USUAL):
+    while texts and not texts[-1] and (not rows or len(texts) % rows):
         texts.pop()
         faults.tolerate("blank lines after the last caption", file.name)
-    if rows and len(texts) == rows * USUAL:
-        return 1
     counts = f"{array.path} has {rows:,} rows and {file.name} {len(texts):,} lines"
-    if not rows or len(texts) != rows or rows % USUAL:
-        raise BadInput(f"{counts}; {rows * USUAL:,} lines are needed, or five equal rows an image and as many lines.")
-    for first in (n * USUAL for n in _spread(rows // USUAL)):
-        block = array[first : first + USUAL]
-        if not np.array_equal(block, np.broadcast_to(block[:1], block.shape), equal_nan=True):
-            raise BadInput(f"{counts}, but rows {first} to {first + USUAL - 1} are not one image five times.")
-    return USUAL
+    if not rows or not texts or len(texts) % rows:
+        raise BadInput(f"{counts}; as many lines are needed, or a whole number of times as many ({rows * USUAL:,}).")
+    if len(texts) > rows or rows % USUAL:
+        return 1
+    blocks = {first: array[first : first + USUAL] for first in (n * USUAL for n in _spread(rows // USUAL))}
+    unequal = [n for n, block in blocks.items() if not np.array_equal(block, block[[0] * USUAL], equal_nan=True)]
+    if 0 < len(unequal) < len(blocks):  # neither five rows an image nor one
+        first = unequal[0]
+        raise BadInput(f"{counts}, but rows {first} to {first + USUAL - 1} are not one image five times.")
+    return 1 if unequal else USUAL
 
 
 def _read_boxes(base: Path, splits: list[_Split]) -> tuple[JoinedRows | None, str]:

@@ -68,12 +68,17 @@ class TrainedRun(Evaluated):
         return method.eval()
 
     def prepared(self) -> Prepared:
-        """The corpus, features and words that the run was trained on. Raises: BadInput where words are others now."""
-        prepared, stored = prepare(self.config.data), _read(self.folder / CONFIG).get("identity", {}).get("data", {})
-        if stored and any(stored.get(name) != prepared.identity.get(name) for name in ("vocabulary", "words")):
-            fault = f"run {self.id} was trained on other words than its captions have now"
-            raise BadInput(f"{fault}: they were edited, or the rule of words has changed. Train it again.")
-        return prepared
+        """The corpus, features and words that the run was trained on. Raises: BadInput for what changed since."""
+        data, now = self.config.data, prepare(self.config.data)
+        before = now.identity
+        if data.dataset != "scenes":
+            before = files.read_record(self.folder / CONFIG)["identity"]["data"]
+        names = {"corpus", "vocabulary", "words", "word_vectors", *(["features"] * bool(data.image_model))}
+        names &= before.keys() | ({"words"} if not data.vocabulary else set())  # older runs do not name those of a file
+        if changed := sorted(name for name in names if before.get(name) != now.identity.get(name)):
+            fault = f"{self.id}: {', '.join(changed)} changed since it was trained"
+            raise BadInput(f"{fault}, or the rule of words did. Restore the files, or train it again.")
+        return now
 
     def chance(self) -> tuple[float, float, float]:
         """(mean, low, high) of the annotated RSUM of random rankings of this test split, 95 % between low and high."""
