@@ -5,13 +5,16 @@ import importlib.metadata
 import os
 import platform
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch.overrides import TorchFunctionMode
 
@@ -19,26 +22,27 @@ from xmr_core.base.errors import BadInput, require_choice
 
 
 @contextmanager
-def in_single_precision() -> Iterator[None]:
-    """Inside, a tensor that is made without a type is float32, also where `torch.set_default_dtype` says otherwise.
+def building() -> Iterator[None]:
+    """Inside, a tensor that is made without a type is float32, and a parameter can learn, whatever `torch` is set to.
 
-    >>> with in_single_precision():
+    >>> with building():
     ...     torch.ones(1).dtype
     torch.float32
     """
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float32)
     try:
-        yield
+        with torch.inference_mode(False), torch.enable_grad():
+            yield
     finally:
         torch.set_default_dtype(before)
 
 
+# Held while torch's random numbers, which all threads share, are one training's or one network's
+alone = threading.RLock()
 # Devices by the names that torch gives them: which one to take, what it is called, and its random numbers.
 
 
-# Held while torch's random numbers, which all threads share, are one training's or one network's
-alone = threading.RLock()
 _USUAL = ("auto", "cpu", "cuda", "mps", "xpu")
 
 
@@ -256,10 +260,11 @@ def matrix_precision(name: str) -> Iterator[None]:
 
 
 @contextmanager
-def full_precision() -> Iterator[None]:
-    """Inside, products of float32 have all 24 bits of mantissa, also in GRUs and convolutions, for which torch takes 11
-    (TF32) on an NVIDIA GPU if nobody says otherwise, and their kernels give the same bits each time. On a CPU nothing
-    changes.
+def full_precision(also_kernels: bool = True) -> Iterator[None]:
+    """Inside, products of float32 have all 24 bits of mantissa, whatever torch is set to.
+
+    also_kernels: so have those in GRUs and convolutions, and they give the same bits each time; else, on an NVIDIA GPU,
+    they have the 11 bits (TF32) and the choice of kernels that torch takes if nobody says otherwise.
 
     >>> with full_precision():
     ...     torch.backends.cudnn.allow_tf32
@@ -274,11 +279,11 @@ def full_precision() -> Iterator[None]:
     each, deterministic = [kernel.fp32_precision for kernel in kernels], cudnn.deterministic
     with matrix_precision("float32"):
         try:
-            cudnn.deterministic = True
+            cudnn.deterministic = also_kernels
             if before:
-                cudnn.allow_tf32 = False
+                cudnn.allow_tf32 = not also_kernels
             for kernel in kernels:
-                kernel.fp32_precision = "ieee"
+                kernel.fp32_precision = "ieee" if also_kernels else "tf32"
             yield
         finally:
             cudnn.deterministic = deterministic
@@ -288,13 +293,71 @@ def full_precision() -> Iterator[None]:
                 kernel.fp32_precision = precision
 
 
-def in_precision(name: str) -> AbstractContextManager:
-    """`full_precision` for 'float32' (TrainConfig.precision), and what torch is set to for every other name.
+# A process as it is where nobody has set anything.
 
-    >>> with in_precision("auto"):
-    ...     pass
+
+_fused, _onednn = torch.backends.cuda, torch.backends.mkldnn
+_FLAGS = (
+    (_onednn, "enabled", True), (_onednn, "deterministic", False), (torch.backends.cudnn, "enabled", True),
+    (torch.backends.cudnn, "benchmark", False), (torch.backends, "fp32_precision", "none"),
+    *((place, "fp32_precision", "none") for place in (_onednn, *(getattr(_onednn, n, None) for n in ("conv", "rnn")))),
+)  # fmt: skip
+_PLAIN = (  # of the whole process: how it is read, how it is set, and what it is in a fresh one
+    (torch.get_default_dtype, torch.set_default_dtype, torch.float32),
+    (lambda: sys.float_info.min / 2 == 0, torch.set_flush_denormal, False),
+    (torch.backends.mha.get_fastpath_enabled, torch.backends.mha.set_fastpath_enabled, True),
+    *((getattr(_fused, f"{name}_sdp_enabled"), getattr(_fused, f"enable_{name}_sdp"), True)
+      for name in ("flash", "mem_efficient", "math", "cudnn")),
+    *((partial(getattr, place, name), partial(setattr, place, name), plain)
+      for place, name, plain in _FLAGS if hasattr(place, name)),
+)  # fmt: skip
+_NUMPY = {"divide": "warn", "over": "warn", "under": "ignore", "invalid": "warn"}
+_inside = ContextVar("_inside", default=False)
+
+
+@contextmanager
+def as_a_run(exact_kernels: bool = False) -> Iterator[None]:
+    """Inside, numbers are computed as in a fresh process, whatever other code has set in this one; afterwards it is set
+    again. Also a decorator, for what trains, evaluates, encodes or describes; one inside another changes nothing.
+
+    Set are: the modes of gradients, inference and autocast; the default type and device; the precision of products;
+    denormal numbers; the kernels of oneDNN, cuDNN and attention; and numpy's errors. Left are: threads and random
+    numbers, which are a run's own (training.loop.OwnState); deterministic algorithms, which give the same numbers on a
+    CPU; a TorchFunctionMode, which is code of the caller; and environment variables that choose kernels, which torch
+    reads when it starts. Where something is set for the whole process, one thread at a time is inside.
+
+    exact_kernels: see full_precision.
+
+    >>> with torch.inference_mode(), as_a_run():
+    ...     torch.is_inference_mode_enabled()
+    False
     """
-    return full_precision() if name == "float32" else nullcontext()
+    if _inside.get():
+        yield
+        return
+    with ExitStack() as stack:
+        if any(get() != plain for get, _, plain in _PLAIN):
+            stack.enter_context(alone)
+            for get, put, plain in _PLAIN:
+                if (before := get()) != plain:
+                    stack.callback(put, before)
+                    put(plain)
+        stack.enter_context(full_precision(exact_kernels))
+        if torch.is_inference_mode_enabled():
+            stack.enter_context(torch.inference_mode(False))
+        if not torch.is_grad_enabled():
+            stack.enter_context(torch.enable_grad())
+        if torch.get_default_device().type != "cpu":
+            stack.enter_context(torch.device("cpu"))
+        for kind in ("cpu", "cuda", "mps", "xpu"):
+            if torch.is_autocast_enabled(kind):
+                stack.enter_context(torch.autocast(kind, enabled=False))
+        stack.enter_context(np.errstate(**_NUMPY))
+        stack.callback(_inside.reset, _inside.set(True))
+        yield
+
+
+# Memory.
 
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _MMAP_MAX = -1, -3, -4  # of malloc.h

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from xmr_core.base.errors import BadInput
+from xmr_core.base.machine import as_a_run
 from xmr_core.base.types import SPLITS, Corpus
 from xmr_core.data.batches import Split
 from xmr_core.data.config import DataConfig
@@ -40,6 +41,7 @@ class Prepared(RawInputs):
                 getattr(method, encoder).load_weights(getattr(self.config, f"{kind}_model"))
 
 
+@as_a_run()
 def prepare(
     config: DataConfig | Corpus, progress: Callable | None = None, device: torch.device | str | None = None
 ) -> Prepared:
@@ -66,6 +68,7 @@ def prepare(
     return _recent[key]
 
 
+@as_a_run()
 def prepare_corpus(
     corpus: Corpus,
     config: DataConfig | None = None,

@@ -13,7 +13,7 @@ from scipy import sparse
 from torch import Tensor
 
 from xmr_core.base.errors import BadInput
-from xmr_core.base.machine import Environment, resolve_device
+from xmr_core.base.machine import Environment, as_a_run, resolve_device
 from xmr_core.base.types import Corpus, Relevance, Representation
 from xmr_core.evaluation import metrics
 from xmr_core.evaluation.metrics import FULL, KS, Protocol
@@ -105,6 +105,7 @@ def evaluate(
     return evaluate_scores(Scoring(similarity, images, captions, device=device), relevances, protocol, done)
 
 
+@as_a_run()
 def evaluate_scores(
     scores: Float[np.ndarray, "i t"] | Scores,
     relevances: Mapping[str, Relevance],

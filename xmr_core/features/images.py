@@ -2,6 +2,7 @@
 
 import os
 import re
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
@@ -13,7 +14,7 @@ from typing import BinaryIO
 import numpy as np
 import torch
 from jaxtyping import UInt8
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import Image, ImageFile, ImageOps, UnidentifiedImageError
 from torch import Tensor, nn
 
 from xmr_core.base.errors import BadInput, DamagedFile
@@ -204,6 +205,23 @@ def why_unreadable(error: Exception) -> str:
     return " ".join(text.split())[:200] or type(error).__name__
 
 
+_pillow = threading.Lock()
+_before: list[tuple] = []  # what Pillow was set to when each of the files was opened that are open now
+
+
+@contextmanager
+def _whole_files() -> Iterator[None]:
+    """Inside, Pillow raises for a file that is cut short, whose rest it would draw grey where other code allows it."""
+    with _pillow:
+        _before.append((ImageFile.LOAD_TRUNCATED_IMAGES, Image.MAX_IMAGE_PIXELS))
+        ImageFile.LOAD_TRUNCATED_IMAGES, Image.MAX_IMAGE_PIXELS = False, LARGEST
+    try:
+        yield
+    finally:
+        with _pillow:  # the last that is closed sets what the first has found
+            ImageFile.LOAD_TRUNCATED_IMAGES, Image.MAX_IMAGE_PIXELS = _before.pop()
+
+
 @contextmanager
 def opened_image(file: Path | str | BinaryIO) -> Iterator[Image.Image]:
     """The only place that opens images: a regular file in one of FORMATS, with at most LARGEST pixels.
@@ -217,7 +235,7 @@ def opened_image(file: Path | str | BinaryIO) -> Iterator[Image.Image]:
     PIL.UnidentifiedImageError: cannot identify image file...
     """
     source = nullcontext(file) if hasattr(file, "read") else open_regular(file)
-    with source as opened, Image.open(opened, formats=FORMATS) as image:
+    with source as opened, _whole_files(), Image.open(opened, formats=FORMATS) as image:
         if image.size[0] * image.size[1] > LARGEST:
             raise Image.DecompressionBombError("{:,} × {:,} pixels, more than are read".format(*image.size))
         yield image

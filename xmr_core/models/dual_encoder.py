@@ -58,7 +58,22 @@ class ZeroShot(nn.Module):
         self.first_siglip = self.model_type in READ_PADDING and tokenizer.startswith("SiglipTokenizer")
         recipe = [self.pieces.identity, asdict(self.scaling), self.fit and asdict(self.fit)]
         self.identity = f"{folder.identity}-{content_hash(recipe)}"
-        self.to(device).eval()
+        self.eval()
+        self._require_whole_captions()
+        self.to(device)
+
+    def _require_whole_captions(self) -> None:
+        """Raise BadInput where two captions have one vector though a word differs: a CLIP looks for the end of a
+        caption by a number in its config, and another tokenizer has another."""
+        frame, ids = self.tokens(["a"])[0], self.pieces.ordinary()
+        place = next((n for n, i in enumerate(frame.ids[0].tolist()) if i not in self.pieces.special), 0)
+        rows = [[ids[-1], ids[0]], [ids[-1], ids[1]], [ids[1], ids[0]]]  # the largest first: some look for that
+        ids = torch.tensor([[*frame.ids[0, :place], *row, *frame.ids[0, place + 1 :]] for row in rows])
+        mask = torch.cat([frame.mask[:, :1], frame.mask], 1).expand_as(ids)
+        x = self.encode_captions(Tokens(ids[:, : self.pieces.max_length], mask[:, : self.pieces.max_length])).x
+        if float((x[1:] - x[0]).abs().amax(1).min()) < 1e-6:
+            fault = f"{self.name} does not read whole captions: its eos_token_id is not the tokenizer's end of text"
+            raise BadInput(f"{fault}. Correct it in config.json.")
 
     @property
     def device(self) -> torch.device:

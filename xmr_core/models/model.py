@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from xmr_core.base.errors import BadInput, require_choice
-from xmr_core.base.machine import resolve_device
+from xmr_core.base.machine import as_a_run, resolve_device
 from xmr_core.base.types import Features, Pixels, Representation, Tokens, joined
 from xmr_core.data.inputs import ImageLike, RawInputs, listed, one_image, regions
 from xmr_core.evaluation.ranks import Scoring, as_matrix, best, checked_k
@@ -40,6 +40,7 @@ class Model:
     raw: RawInputs
     about: dict = field(default_factory=dict)
 
+    @as_a_run()
     def encode_texts(self, texts: Sequence[str] | str) -> Representation:
         """Sentences → representations, one for each.
 
@@ -58,6 +59,7 @@ class Model:
             warnings.warn(f"{unread}, and all such are read alike; the first: {wordless[0]!r:.60}.", stacklevel=2)
         return self._in_parts("captions", inputs, len(texts))
 
+    @as_a_run()
     def encode_images(self, images: Sequence[ImageLike] | ImageLike) -> Representation:
         """Images → representations, one for each.
 
@@ -75,6 +77,7 @@ class Model:
             parts.append(self.encoded("images", self.raw.new_images(pixels)))
         return joined(parts)
 
+    @as_a_run()
     def encoded(self, modality: str, inputs: Features | Pixels | Tokens) -> Representation:
         """What the method reads of 'images' or 'captions' → representations on the CPU, all at once."""
         with torch.inference_mode():
@@ -114,6 +117,7 @@ class Model:
         tables = ({"item": row, "score": own} for row, own in zip(items, values, strict=True))
         return [pd.DataFrame({"rank": np.arange(1, values.shape[1] + 1), **table}) for table in tables]
 
+    @as_a_run()
     def explain(self, image, text) -> pd.DataFrame:
         """Why one image and one sentence score as they do: for each element of the sentence its best element of the
         image, their product, and what it adds to the score (NaN where the score is no sum over elements).

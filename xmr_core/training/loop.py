@@ -18,7 +18,7 @@ from torch.utils._pytree import tree_map
 
 from xmr_core.base import files, machine
 from xmr_core.base.errors import LARGEST, LARGEST_SEED, DamagedFile, TrainingFailed, require_choice, require_fields
-from xmr_core.base.machine import device_name, in_precision, in_single_precision, own_random_numbers, processor
+from xmr_core.base.machine import as_a_run, device_name, own_random_numbers, processor
 from xmr_core.base.types import Batch
 from xmr_core.data.batches import Batches
 from xmr_core.methods.method import Method
@@ -230,6 +230,7 @@ def previous(path: Path) -> Path:
     return path.with_name(path.name + ".previous")
 
 
+@as_a_run()
 def load_state(path: Path, owner: str = "") -> dict | None:
     """The newest undamaged state of a run, or None when there is none.
 
@@ -289,14 +290,7 @@ class OwnState:
     @contextmanager
     def inside(self):
         """Compute as the configuration says, and leave the process as it was."""
-        with (
-            own_random_numbers(self.device),
-            torch.enable_grad(),
-            torch.autocast(self.device.type, enabled=False),
-            in_single_precision(),
-            in_precision(self.config.precision),
-            nullcontext() if torch.get_default_device().type == "cpu" else torch.device("cpu"),  # slow, so not always
-        ):
+        with own_random_numbers(self.device), as_a_run(exact_kernels=self.config.precision == "float32"):
             threads = torch.get_num_threads()
             torch.set_num_threads(self.config.threads)  # results do not depend on how many runs share a machine
             torch.set_rng_state(self.random["cpu"])
@@ -308,6 +302,7 @@ class OwnState:
                 torch.set_num_threads(threads)
 
 
+@torch.inference_mode(False)  # whose tensors could not learn; all else is set inside, and is the caller's in a report
 def train(
     method: Method,
     batches: Batches,
