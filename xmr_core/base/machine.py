@@ -7,7 +7,7 @@ import platform
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -20,27 +20,29 @@ from torch.overrides import TorchFunctionMode
 
 from xmr_core.base.errors import BadInput, require_choice
 
+# Held while torch's random numbers, which all threads share, are one training's or one network's
+alone = threading.RLock()
+networks_built = 0  # each draws its first weights
+
 
 @contextmanager
 def building() -> Iterator[None]:
-    """Inside, a tensor that is made without a type is float32, and a parameter can learn, whatever `torch` is set to.
+    """Inside, a tensor that is made without a type is float32, and a parameter can learn, whatever torch is set to. One
+    thread at a time is inside.
 
     >>> with building():
     ...     torch.ones(1).dtype
     torch.float32
     """
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float32)
-    try:
-        with torch.inference_mode(False), torch.enable_grad():
+    global networks_built
+    with alone, torch.inference_mode(False), torch.enable_grad():
+        before = torch.get_default_dtype()
+        torch.set_default_dtype(torch.float32)
+        networks_built += 1
+        try:
             yield
-    finally:
-        torch.set_default_dtype(before)
-
-
-# Held while torch's random numbers, which all threads share, are one training's or one network's
-alone = threading.RLock()
-# Devices by the names that torch gives them: which one to take, what it is called, and its random numbers.
+        finally:
+            torch.set_default_dtype(before)
 
 
 _USUAL = ("auto", "cpu", "cuda", "mps", "xpu")
@@ -229,7 +231,31 @@ class _Undrawn(TorchFunctionMode):
         return func(*args, **kwargs)
 
 
+# Float32 that is float32 on hardware that has faster, coarser products; and all else that torch can be set to.
+
+
 PRECISIONS = {"float32": "highest", "tf32": "high", "bfloat16": "medium"}
+_cudnn, _fused, _onednn = torch.backends.cudnn, torch.backends.cuda, torch.backends.mkldnn
+
+
+def _read(get: Callable, names: Sequence[str], owners: Sequence) -> object:
+    try:
+        return get()
+    except RuntimeError:  # set for single backends or kernels, which torch does not read back as one word
+        return [getattr(owner, name).fp32_precision for owner, name in zip(owners, names, strict=True)]
+
+
+def _write(put: Callable, names: Sequence[str], owners: Sequence, value: object) -> None:
+    if not isinstance(value, list):
+        put(value)
+        return
+    for owner, name, own in zip(owners, names, value, strict=True):
+        getattr(owner, name).fp32_precision = own
+
+
+_MATMUL, _KERNELS = (("matmul", "matmul"), (_fused, _onednn)), (("conv", "rnn"), (_cudnn, _cudnn))
+_products = partial(_read, torch.get_float32_matmul_precision, *_MATMUL)
+_set_products = partial(_write, torch.set_float32_matmul_precision, *_MATMUL)
 
 
 @contextmanager
@@ -241,75 +267,32 @@ def matrix_precision(name: str) -> Iterator[None]:
     Raises: BadInput for another name.
     """
     require_choice("precision", name, PRECISIONS)
-    backends = (torch.backends.cuda.matmul, torch.backends.mkldnn.matmul)
-    try:
-        before, each = torch.get_float32_matmul_precision(), []
-    except RuntimeError:  # set for single backends, which torch does not read back as one word
-        before, each = None, [backend.fp32_precision for backend in backends]
-    torch.set_float32_matmul_precision(PRECISIONS[name])
+    before = _products()
+    _set_products(PRECISIONS[name])
     try:
         yield
     finally:
-        if before is not None:
-            torch.set_float32_matmul_precision(before)
-        for backend, precision in zip(backends, each, strict=False):
-            backend.fp32_precision = precision
+        _set_products(before)
 
 
-# Float32 that is float32 on hardware that has faster, coarser products.
-
-
-@contextmanager
-def full_precision(also_kernels: bool = True) -> Iterator[None]:
-    """Inside, products of float32 have all 24 bits of mantissa, whatever torch is set to.
-
-    also_kernels: so have those in GRUs and convolutions, and they give the same bits each time; else, on an NVIDIA GPU,
-    they have the 11 bits (TF32) and the choice of kernels that torch takes if nobody says otherwise.
-
-    >>> with full_precision():
-    ...     torch.backends.cudnn.allow_tf32
-    False
-    """
-    cudnn = torch.backends.cudnn
-    try:
-        before = {"allow_tf32": cudnn.allow_tf32}
-    except RuntimeError:  # set for single kernels, which torch does not read back as one word
-        before = {}
-    kernels = [getattr(cudnn, name) for name in ("conv", "rnn") if not before and hasattr(cudnn, name)]
-    each, deterministic = [kernel.fp32_precision for kernel in kernels], cudnn.deterministic
-    with matrix_precision("float32"):
-        try:
-            cudnn.deterministic = also_kernels
-            if before:
-                cudnn.allow_tf32 = not also_kernels
-            for kernel in kernels:
-                kernel.fp32_precision = "ieee" if also_kernels else "tf32"
-            yield
-        finally:
-            cudnn.deterministic = deterministic
-            for name, value in before.items():
-                setattr(cudnn, name, value)
-            for kernel, precision in zip(kernels, each, strict=True):
-                kernel.fp32_precision = precision
-
-
-# A process as it is where nobody has set anything.
-
-
-_fused, _onednn = torch.backends.cuda, torch.backends.mkldnn
-_FLAGS = (
-    (_onednn, "enabled", True), (_onednn, "deterministic", False), (torch.backends.cudnn, "enabled", True),
-    (torch.backends.cudnn, "benchmark", False), (torch.backends, "fp32_precision", "none"),
-    *((place, "fp32_precision", "none") for place in (_onednn, *(getattr(_onednn, n, None) for n in ("conv", "rnn")))),
+_FLAGS = (  # where, name, value in a fresh process, value with exact kernels
+    (torch.backends, "fp32_precision", "none", "none"), (_onednn, "fp32_precision", "none", "none"),
+    (getattr(_onednn, "conv", None), "fp32_precision", "none", "none"),
+    (getattr(_onednn, "rnn", None), "fp32_precision", "none", "none"),
+    (_onednn, "enabled", True, True), (_onednn, "deterministic", False, False), (_cudnn, "enabled", True, True),
+    (_cudnn, "benchmark", False, False), (_cudnn, "deterministic", False, True),
 )  # fmt: skip
-_PLAIN = (  # of the whole process: how it is read, how it is set, and what it is in a fresh one
-    (torch.get_default_dtype, torch.set_default_dtype, torch.float32),
-    (lambda: sys.float_info.min / 2 == 0, torch.set_flush_denormal, False),
-    (torch.backends.mha.get_fastpath_enabled, torch.backends.mha.set_fastpath_enabled, True),
-    *((getattr(_fused, f"{name}_sdp_enabled"), getattr(_fused, f"enable_{name}_sdp"), True)
+_SETTINGS = (  # of the whole process: how each is read and set, and its values
+    *((partial(getattr, place, name), partial(setattr, place, name), *values)
+      for place, name, *values in _FLAGS if hasattr(place, name)),
+    *((getattr(_fused, f"{name}_sdp_enabled"), getattr(_fused, f"enable_{name}_sdp"), True, True)
       for name in ("flash", "mem_efficient", "math", "cudnn")),
-    *((partial(getattr, place, name), partial(setattr, place, name), plain)
-      for place, name, plain in _FLAGS if hasattr(place, name)),
+    (partial(_read, partial(getattr, _cudnn, "allow_tf32"), *_KERNELS),
+     partial(_write, partial(setattr, _cudnn, "allow_tf32"), *_KERNELS), True, False),
+    (_products, _set_products, "highest", "highest"),
+    (torch.backends.mha.get_fastpath_enabled, torch.backends.mha.set_fastpath_enabled, True, True),
+    (torch.get_default_dtype, torch.set_default_dtype, torch.float32, torch.float32),
+    (lambda: sys.float_info.min / 2 == 0, torch.set_flush_denormal, False, False),
 )  # fmt: skip
 _NUMPY = {"divide": "warn", "over": "warn", "under": "ignore", "invalid": "warn"}
 _inside = ContextVar("_inside", default=False)
@@ -326,7 +309,8 @@ def as_a_run(exact_kernels: bool = False) -> Iterator[None]:
     CPU; a TorchFunctionMode, which is code of the caller; and environment variables that choose kernels, which torch
     reads when it starts. Where something is set for the whole process, one thread at a time is inside.
 
-    exact_kernels: see full_precision.
+    exact_kernels: products of float32 have all 24 bits of mantissa in GRUs and convolutions too, for which torch takes
+    11 (TF32) on an NVIDIA GPU if nobody says otherwise, and their kernels give the same bits each time.
 
     >>> with torch.inference_mode(), as_a_run():
     ...     torch.is_inference_mode_enabled()
@@ -336,22 +320,19 @@ def as_a_run(exact_kernels: bool = False) -> Iterator[None]:
         yield
         return
     with ExitStack() as stack:
-        if any(get() != plain for get, _, plain in _PLAIN):
+        wanted = [(get, put, exact if exact_kernels else plain) for get, put, plain, exact in _SETTINGS]
+        if any(get() != value for get, _, value in wanted):
             stack.enter_context(alone)
-            for get, put, plain in _PLAIN:
-                if (before := get()) != plain:
+            for get, put, value in wanted:
+                if (before := get()) != value:
                     stack.callback(put, before)
-                    put(plain)
-        stack.enter_context(full_precision(exact_kernels))
-        if torch.is_inference_mode_enabled():
-            stack.enter_context(torch.inference_mode(False))
-        if not torch.is_grad_enabled():
-            stack.enter_context(torch.enable_grad())
-        if torch.get_default_device().type != "cpu":
+                    put(value)
+        stack.enter_context(torch.inference_mode(False))
+        stack.enter_context(torch.enable_grad())
+        if torch.get_default_device().type != "cpu":  # slow, so not always
             stack.enter_context(torch.device("cpu"))
-        for kind in ("cpu", "cuda", "mps", "xpu"):
-            if torch.is_autocast_enabled(kind):
-                stack.enter_context(torch.autocast(kind, enabled=False))
+        for kind in filter(torch.is_autocast_enabled, ("cpu", "cuda", "mps", "xpu")):
+            stack.enter_context(torch.autocast(kind, enabled=False))
         stack.enter_context(np.errstate(**_NUMPY))
         stack.callback(_inside.reset, _inside.set(True))
         yield

@@ -24,7 +24,7 @@ from torch import Tensor, nn, tensor
 from xmr_core.base import files as storage
 from xmr_core.base import fingerprint, paths
 from xmr_core.base.errors import BadInput, DamagedFile
-from xmr_core.base.machine import alone
+from xmr_core.base.machine import building
 from xmr_core.base.types import Tokens
 from xmr_core.features.images import Fit, Frozen, by_few, channels_first
 
@@ -180,7 +180,7 @@ def load_pretrained(source: Source, kind: str) -> tuple[nn.Module, ModelFolder]:
     try:
         # in single precision, whatever the file's is: half precision is slow or wrong on a CPU
         options = {"dtype": torch.float32, "use_safetensors": True, "output_loading_info": True, **LOCAL}
-        with alone, quiet():
+        with building(), quiet():
             model, report = library().AutoModel.from_pretrained(folder.path, config=config, **options)
     except SafetensorError as e:
         raise DamagedFile(f"{name}: the weights are no whole safetensors file ({e}). Copy them again.") from None
@@ -217,7 +217,7 @@ def build(architecture: dict, kind: str) -> nn.Module:
     """The network with random weights, without a learned pooler. Raises: BadInput for an unknown architecture."""
     model_type = str(architecture.get("model_type"))
     try:
-        with alone, quiet():
+        with building(), quiet():
             config = library().AutoConfig.for_model(**architecture)
             model = library().AutoModel.from_config(config, dtype=torch.float32, trust_remote_code=False)
     except Exception as e:
@@ -473,15 +473,16 @@ class WordPieces:
     def to_json(self) -> str:
         return json.dumps(asdict(self))
 
-    def ordinary(self) -> list[int]:
-        """The ids that are no special ones, ascending."""
-        return sorted({*self._tokenizer.get_vocab().values()} - {*self.special})
-
     @classmethod
     def from_json(cls, text: str) -> "WordPieces":
         """What to_json wrote."""
         values = json.loads(text)
         return cls(**{f.name: values[f.name] for f in fields(cls)} | {"special": tuple(values["special"])})
+
+    @property
+    def words(self) -> list[int]:
+        """The ids that are not special, ascending."""
+        return sorted({*self._tokenizer.get_vocab().values()} - {*self.special})
 
     @cached_property
     def _tokenizer(self):
@@ -634,15 +635,11 @@ def first_sees_all(model: nn.Module, name: str) -> bool:
     ids[1, _PROBED - 1] += 1
     ids[2, 0] += _PROBED
     mask = (torch.arange(_PADDED) < _PROBED).long().expand_as(ids)
-    try:
-        with torch.no_grad():
-            states = model(input_ids=ids, attention_mask=mask).last_hidden_state[:, :_PROBED]
-            alone = model(input_ids=ids[:1, :_PROBED], attention_mask=mask[:1, :_PROBED]).last_hidden_state
-        off = float((states[:1] - alone).abs().max())
-    except Exception as e:  # whatever a model of another library raises
-        raise BadInput(f"{name} cannot read captions of different lengths together ({_first_line(e)}).") from e
+    with torch.no_grad():
+        states = model(input_ids=ids, attention_mask=mask).last_hidden_state[:, :_PROBED]
+        alone = model(input_ids=ids[:1, :_PROBED], attention_mask=mask[:1, :_PROBED]).last_hidden_state
     largest = float(alone.abs().max())
-    if not off <= _LITTLE * largest:
+    if not (off := float((states[:1] - alone).abs().max())) <= _LITTLE * largest:
         raise BadInput(f"{name}: its states depend on padding, by {off:.1g}. Choose another text model.")
     first, last = (states[0, place] - states[other, place] for place, other in ((0, 1), (-1, 2)))
     if not float(last.abs().max()) > _NOTHING * largest:

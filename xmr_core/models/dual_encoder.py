@@ -59,21 +59,20 @@ class ZeroShot(nn.Module):
         recipe = [self.pieces.identity, asdict(self.scaling), self.fit and asdict(self.fit)]
         self.identity = f"{folder.identity}-{content_hash(recipe)}"
         self.eval()
-        self._require_whole_captions()
+        self._require_whole_captions(folder.name)
         self.to(device)
 
-    def _require_whole_captions(self) -> None:
+    def _require_whole_captions(self, name: str) -> None:
         """Raise BadInput where two captions have one vector though a word differs: a CLIP looks for the end of a
         caption by a number in its config, and another tokenizer has another."""
-        frame, ids = self.tokens(["a"])[0], self.pieces.ordinary()
-        place = next((n for n, i in enumerate(frame.ids[0].tolist()) if i not in self.pieces.special), 0)
-        rows = [[ids[-1], ids[0]], [ids[-1], ids[1]], [ids[1], ids[0]]]  # the largest first: some look for that
-        ids = torch.tensor([[*frame.ids[0, :place], *row, *frame.ids[0, place + 1 :]] for row in rows])
-        mask = torch.cat([frame.mask[:, :1], frame.mask], 1).expand_as(ids)
-        x = self.encode_captions(Tokens(ids[:, : self.pieces.max_length], mask[:, : self.pieces.max_length])).x
+        tokens, words = self.tokens(["a a"] * 3)[0], self.pieces.words
+        places = [n for n, i in enumerate(tokens.ids[0].tolist()) if i in words]
+        for row, pair in enumerate(((-1, 0), (-1, 1), (1, 0))):  # the largest number first: some towers look for that
+            tokens.ids[row, [places[0], places[-1]]] = torch.tensor([words[n] for n in pair])
+        x = self.encode_captions(tokens).x
         if float((x[1:] - x[0]).abs().amax(1).min()) < 1e-6:
-            fault = f"{self.name} does not read whole captions: its eos_token_id is not the tokenizer's end of text"
-            raise BadInput(f"{fault}. Correct it in config.json.")
+            fault = "it does not find the end of text that the tokenizer writes"
+            raise BadInput(f"{name} does not read whole captions: {fault}. Correct eos_token_id in config.json.")
 
     @property
     def device(self) -> torch.device:
