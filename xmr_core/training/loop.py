@@ -183,8 +183,8 @@ class CollapseWatch:
         """The scores "i t" of some items in eval mode, where dropout does not hide that a tower gives all its items one
         vector: along its axis they are equal then. Returns: as `see`.
 
-        >>> CollapseWatch().look(torch.tensor([[0.1, 0.1], [0.5, 0.5]]), 0)[:57]
-        'training has collapsed: after epoch 0 all captions score a'
+        >>> CollapseWatch().look(torch.tensor([[0.1, 0.1], [0.5, 0.5]]), 0)[:53]
+        'training has collapsed: after epoch 0 all captions of'
         """
         scores = scores.double()
         least = max(_SHARE * float(scores.std(correction=0)), _ROUNDING * float(scores.abs().max()))
