@@ -567,6 +567,15 @@ def test_items_of_every_tower_differ_under_every_method(zoo, tower, method, lear
                     assert_close(got[:, : wanted.shape[1]], wanted, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_a_method_that_is_built_without_gradients_can_learn(zoo, mode):
+    with mode():
+        made = build("vse++", Inputs(0, 0, 0, **tower_inputs(zoo, "clip", "image", True)[0], text_width=WIDTH), d=8)
+    assert all(not p.is_inference() for p in made.parameters())
+    names = {n for n, p in made.image_encoder.named_parameters() if p.requires_grad}
+    assert "backbone.embeddings.patch_embedding.weight" in names and "backbone.post_layernorm.weight" not in names
+
+
 @pytest.mark.parametrize("learns", [True, False])
 @pytest.mark.parametrize(
     ("tower", "message"), [("fnet", "depend on padding"), ("convbert", "depend on padding"), ("bart", "not an encoder")]

@@ -3,10 +3,11 @@
 import json
 import math
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageFile
 
 from xmr_core.base import paths
 from xmr_core.base.errors import BadInput, CannotWrite, DamagedFile
@@ -122,6 +123,26 @@ def test_pictures_of_any_kind_become_rgb(tmp_path):
     assert read_image(tmp_path / "turned.png", 32)[-1, 0, 0] == 255
     floats = Image.fromarray(np.array([[0.0, 0.5, 1.0]], np.float32))
     assert np.asarray(convert_to_rgb(floats))[0, :, 0].tolist() == [0, 128, 255], "at most 1, and not black"
+
+
+@pytest.mark.parametrize("suffix", ["jpg", "png", "gif", "webp", "bmp", "tif"])
+def test_an_image_that_is_cut_short_is_refused_whatever_pillow_is_set_to(tmp_path, monkeypatch, suffix):
+    whole, cut = tmp_path / f"whole.{suffix}", tmp_path / f"cut.{suffix}"
+    Image.fromarray(np.random.default_rng(0).integers(0, 256, (64, 64, 3), np.uint8)).save(whole)
+    cut.write_bytes(whole.read_bytes()[: whole.stat().st_size * 2 // 3])
+    monkeypatch.setattr(ImageFile, "LOAD_TRUNCATED_IMAGES", True)
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 10)
+
+    def is_right(n: int) -> bool:
+        try:
+            read_image((whole, cut)[n % 2], 8)
+        except DamagedFile:
+            return n % 2 == 1
+        return n % 2 == 0
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(is_right, range(40)))
+    assert (ImageFile.LOAD_TRUNCATED_IMAGES, Image.MAX_IMAGE_PIXELS) == (True, 10), "left as it was"
 
 
 def test_words_and_numbers():

@@ -96,3 +96,23 @@ def test_what_cannot_be_asked_is_refused(zoo):
         ZeroShot(zoo["vit"])
     with pytest.raises(BadInput, match="no images or no captions in its split 'val'"):
         zero_shot_scores(ZeroShot(zoo["clip"]), corpus(), split="val")
+
+
+@pytest.mark.parametrize("end", [39, 2])  # in no caption; and 2, for which transformers looks for the largest number
+def test_a_clip_whose_config_names_another_end_of_text_is_refused(zoo, tmp_path, end):
+    folder = shutil.copytree(zoo["clip"], tmp_path / "clip")
+    told = json.loads((folder / "config.json").read_text())
+    told["text_config"]["eos_token_id"] = end
+    (folder / "config.json").write_text(json.dumps(told))
+    with pytest.raises(BadInput, match="does not read whole captions: .* eos_token_id"):
+        ZeroShot(folder)
+
+
+def test_padding_with_the_end_of_text_changes_no_caption(zoo, tmp_path):
+    folder = shutil.copytree(zoo["clip"], tmp_path / "clip")
+    tokenizer = tiny_models.closing_tokenizer()
+    tokenizer.pad_token = tokenizer.eos_token
+    tokenizer.save_pretrained(folder)
+    texts = ["a dog", "a dog runs on the grass"]
+    one, other = (model.encode_captions(model.tokens(texts)[0]).x for model in map(ZeroShot, (zoo["clip"], folder)))
+    torch.testing.assert_close(one, other)

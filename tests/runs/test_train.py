@@ -435,10 +435,10 @@ def test_the_watch_reads_scores_of_every_kind():
     flat = {"": scores, "captions": scores[:, :1].expand(20, 30), "images": scores[:1].expand(20, 30)}
     for alike, matrix in flat.items():
         for scale, shift in ((1.0, 0.0), (1e-3, 0.5), (300.0, -900.0)):  # cosines, sigmoids, logits
-            told = CollapseWatch().look(scale * matrix + shift, 3)
+            told = CollapseWatch().see_axes(scale * matrix + shift, 3)
             assert told is None if not alike else f"all {alike} of" in told
-    assert "all images and all captions" in CollapseWatch().look(torch.full((4, 5), 0.7), 0)
-    assert CollapseWatch().look(scores[:, :1], 0) is None, "one caption"
+    assert "all images and all captions" in CollapseWatch().see_axes(torch.full((4, 5), 0.7), 0)
+    assert CollapseWatch().see_axes(scores[:, :1], 0) is None, "one caption"
 
 
 def test_schedules():

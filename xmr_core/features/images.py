@@ -210,7 +210,7 @@ _before: list[tuple] = []  # what Pillow was set to when each of the files was o
 
 
 @contextmanager
-def _whole_files() -> Iterator[None]:
+def _strict_pillow() -> Iterator[None]:
     """Inside, Pillow raises for a file that is cut short, whose rest it would draw grey where other code allows it."""
     with _pillow:
         _before.append((ImageFile.LOAD_TRUNCATED_IMAGES, Image.MAX_IMAGE_PIXELS))
@@ -235,7 +235,7 @@ def opened_image(file: Path | str | BinaryIO) -> Iterator[Image.Image]:
     PIL.UnidentifiedImageError: cannot identify image file...
     """
     source = nullcontext(file) if hasattr(file, "read") else open_regular(file)
-    with source as opened, _whole_files(), Image.open(opened, formats=FORMATS) as image:
+    with source as opened, _strict_pillow(), Image.open(opened, formats=FORMATS) as image:
         if image.size[0] * image.size[1] > LARGEST:
             raise Image.DecompressionBombError("{:,} × {:,} pixels, more than are read".format(*image.size))
         yield image

@@ -25,7 +25,7 @@ from xmr_core.methods.method import Method
 
 PATIENCE = 40  # steps in a row with equal scores before a collapse is certain
 FLAT = 2e-3  # standard deviation of all scores of a batch below which items cannot be told apart
-_SHARE, _ROUNDING, _LOOKED_AT = 2e-3, 1e-5, 32  # of all spread; of the largest score; images and captions
+_SHARE, _ROUNDING, _SAMPLE = 2e-3, 1e-5, 32  # of all spread; of the largest score; images and captions
 _DISTURBED = (
     "another thread draws torch's random numbers between the steps of this training: one that draws inside a step "
     "changes the result. Train in a process of its own."
@@ -179,11 +179,11 @@ class CollapseWatch:
             "rate, or use InfoNCE."
         )
 
-    def look(self, scores: Tensor, epoch: int) -> str | None:
+    def see_axes(self, scores: Tensor, epoch: int) -> str | None:
         """The scores "i t" of some items in eval mode, where dropout does not hide that a tower gives all its items one
         vector: along its axis they are equal then. Returns: as `see`.
 
-        >>> CollapseWatch().look(torch.tensor([[0.1, 0.1], [0.5, 0.5]]), 0)[:53]
+        >>> CollapseWatch().see_axes(torch.tensor([[0.1, 0.1], [0.5, 0.5]]), 0)[:53]
         'training has collapsed: after epoch 0 all captions of'
         """
         scores = scores.double()
@@ -450,9 +450,9 @@ def train(
         with own.inside(), torch.inference_mode():
             values = ranks.from_first(lambda: validate(method))
             with own_random_numbers(device):
-                images, captions = batch.images[:_LOOKED_AT], batch.captions[:_LOOKED_AT]
+                images, captions = batch.images[:_SAMPLE], batch.captions[:_SAMPLE]
                 scores = method.similarity.score(method.encode_images(images), method.encode_captions(captions))
-                tell(watch.look(scores, epoch))
+                tell(watch.see_axes(scores, epoch))
         means = {name: total / steps for name, total in sums.items()}
         line = {"epoch": epoch, **means, "lr": optimiser.param_groups[0]["lr"], **values}
         history.epochs.append({**line, "seconds": clock() - started})
