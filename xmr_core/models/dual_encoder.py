@@ -59,10 +59,10 @@ class ZeroShot(nn.Module):
         recipe = [self.pieces.identity, asdict(self.scaling), self.fit and asdict(self.fit)]
         self.identity = f"{folder.identity}-{content_hash(recipe)}"
         self.eval()
-        self._require_end_found(folder.name)
+        self._require_end_of_text(folder.name)
         self.to(device)
 
-    def _require_end_found(self, name: str) -> None:
+    def _require_end_of_text(self, name: str) -> None:
         """Raise BadInput where two captions have one vector though a word differs: a CLIP looks for the end of a
         caption by a number in its config, and another tokenizer has another."""
         tokens, words = self.tokens(["a a"] * 3)[0], self.pieces.words
