@@ -26,6 +26,18 @@ networks_built = 0  # each draws its first weights
 
 
 @contextmanager
+def learning() -> Iterator[None]:
+    """Inside, tensors are made that can learn, also within the caller's `torch.no_grad` or `torch.inference_mode`.
+
+    >>> with torch.inference_mode(), learning():
+    ...     torch.ones(1, requires_grad=True).exp().requires_grad
+    True
+    """
+    with torch.inference_mode(False) if torch.is_inference_mode_enabled() else torch.enable_grad():
+        yield
+
+
+@contextmanager
 def building() -> Iterator[None]:
     """Inside, a tensor that is made without a type is float32, and a parameter can learn, whatever torch is set to. One
     thread at a time is inside.
@@ -35,7 +47,7 @@ def building() -> Iterator[None]:
     torch.float32
     """
     global networks_built
-    with alone, torch.inference_mode(False), torch.enable_grad():
+    with alone, learning():
         before = torch.get_default_dtype()
         torch.set_default_dtype(torch.float32)
         networks_built += 1
@@ -327,8 +339,7 @@ def as_a_run(exact_kernels: bool = False) -> Iterator[None]:
                 if (before := get()) != value:
                     stack.callback(put, before)
                     put(value)
-        stack.enter_context(torch.inference_mode(False))
-        stack.enter_context(torch.enable_grad())
+        stack.enter_context(learning())
         if torch.get_default_device().type != "cpu":  # slow, so not always
             stack.enter_context(torch.device("cpu"))
         for kind in filter(torch.is_autocast_enabled, ("cpu", "cuda", "mps", "xpu")):

@@ -330,7 +330,7 @@ class OwnState:
                 torch.set_num_threads(threads)
 
 
-@torch.inference_mode(False)  # whose tensors could not learn; all else is set inside, and is the caller's in a report
+@machine.learning()  # all else is set inside, and is the caller's in a report
 def train(
     method: Method,
     batches: Batches,
