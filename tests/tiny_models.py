@@ -14,6 +14,8 @@ WORDS = ["a", "dog", "cat", "runs", "sits", "on", "the", "grass", "big", "small"
 _LAYERS = {"hidden_size": WIDTH, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 24}
 _VISION = _LAYERS | {"image_size": SIDE, "patch_size": PATCH}
 _TEXT = _LAYERS | {"vocab_size": 40}
+_READS = _TEXT | {"max_position_embeddings": 20}
+_SHORT = {"dim": WIDTH, "n_layers": 2, "n_heads": 2, "hidden_dim": 24}
 _STAGES = {"hidden_sizes": [8, 8, 12, WIDTH], "depths": [1, 1, 2, 1]}
 _SWIN = {"image_size": SIDE, "patch_size": 2, "embed_dim": 4, "depths": [1] * 4, "num_heads": [1, 1, 2, 2]}
 _SWIN["window_size"] = 2
@@ -41,6 +43,18 @@ def make(name: str):
         "clip": lambda: t.CLIPModel(t.CLIPConfig(vision_config=_VISION, text_config=clip_text, projection_dim=10)),
         "siglip": lambda: t.SiglipModel(t.SiglipConfig(vision_config=_VISION, text_config=siglip_text)),
         "bert": lambda: t.BertModel(t.BertConfig(**_TEXT, max_position_embeddings=20)),
+        "bert-decoder": lambda: t.BertModel(t.BertConfig(**_READS, is_decoder=True)),
+        "roberta": lambda: t.RobertaModel(t.RobertaConfig(**_READS | ends)),
+        "roberta-decoder": lambda: t.RobertaModel(t.RobertaConfig(**_READS | ends, is_decoder=True)),
+        "mpnet": lambda: t.MPNetModel(t.MPNetConfig(**_READS | ends)),
+        "distilbert": lambda: t.DistilBertModel(t.DistilBertConfig(vocab_size=40, **_SHORT)),
+        "gpt2": lambda: t.GPT2Model(t.GPT2Config(vocab_size=40, n_positions=20, n_embd=WIDTH, n_layer=2, n_head=2)),
+        "llama": lambda: t.LlamaModel(t.LlamaConfig(**_READS, num_key_value_heads=2)),
+        "xlm-causal": lambda: t.XLMModel(t.XLMConfig(vocab_size=40, emb_dim=WIDTH, n_layers=2, n_heads=2, causal=True)),
+        "xlnet": lambda: t.XLNetModel(t.XLNetConfig(vocab_size=40, d_model=WIDTH, n_layer=2, n_head=2, d_inner=24)),
+        "fnet": lambda: t.FNetModel(t.FNetConfig(vocab_size=40, hidden_size=WIDTH, num_hidden_layers=2)),
+        "convbert": lambda: t.ConvBertModel(t.ConvBertConfig(**_READS, embedding_size=WIDTH)),
+        "bart": lambda: t.BartModel(t.BartConfig(vocab_size=40, d_model=WIDTH, encoder_layers=1, decoder_layers=1)),
     }
     torch.manual_seed(3)
     with quiet():
@@ -56,8 +70,9 @@ def make(name: str):
 def save(name: str, folder: Path, preprocessor: bool = True) -> Path:
     """Save a model with what belongs to it."""
     with quiet():
-        make(name).save_pretrained(folder)
-        if name in ("clip", "siglip"):
+        model = make(name)
+        model.save_pretrained(folder)
+        if name != "bert" and (name in ("clip", "siglip") or model.main_input_name == "input_ids"):
             closing_tokenizer().save_pretrained(folder)
     if name == "bert":
         specials = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]

@@ -68,7 +68,7 @@ def explore(arguments: argparse.Namespace) -> int:
         raise BadInput(f"{place} is an index, which holds its own model. Leave out --run.")
     with tempfile.TemporaryDirectory() as folder:
         notebook = Path(folder) / "explore.ipynb"
-        notebook.write_text(json.dumps(page_of(place, arguments.run)))
+        notebook.write_text(json.dumps(page_of(place, arguments.run)), encoding="utf-8")
         words = [sys.executable, "-m", "voila", str(notebook), "--show_tracebacks=True"]
         words += [f"--port={arguments.port}"] if arguments.port else []
         words += ["--no-browser"] if arguments.no_browser else []

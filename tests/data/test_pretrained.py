@@ -17,7 +17,7 @@ from torch.testing import assert_close
 
 import xmr_core
 from xmr_core.base.errors import BadInput, DamagedFile
-from xmr_core.base.types import Features, Pixels, Tokens
+from xmr_core.base.types import Batch, Features, Pixels, Tokens
 from xmr_core.data.prepare import _recent
 from xmr_core.encoders.pretrained import SUMMARIES, StatesEncoder, TextBackbone, VisionBackbone
 from xmr_core.encoders.text import BertEncoder
@@ -37,7 +37,7 @@ from xmr_core.features.pretrained import (
 )
 from xmr_core.features.words import Vocabulary, unread
 from xmr_core.methods.common import Inputs
-from xmr_core.methods.registry import build
+from xmr_core.methods.registry import build, papers
 from xmr_core.models.load import fit
 from xmr_core.training.runs.folder import load as load_run
 
@@ -480,7 +480,7 @@ from xmr_core.features.pretrained import PretrainedStates
 from xmr_core.features.pretrained import PretrainedGrid, describe_vision
 from xmr_core.encoders.pretrained import VisionBackbone
 from xmr_core.methods.common import Inputs
-from xmr_core.methods.registry import build
+from xmr_core.methods.registry import build, papers
 from xmr_core.models.dual_encoder import ZeroShot
 assert "transformers" not in sys.modules, "too slow to be imported before it is needed"
 for folder in map(Path, sys.argv[1:]):
@@ -515,3 +515,106 @@ def test_torchvision_is_not_needed_even_where_it_is_broken(zoo, tmp_path):
         timeout=120,
     )
     assert done.stdout == "done\n", done.stderr
+
+
+# ---------------------------------------------------------------- every tower under every method
+
+TEXT_TOWERS = ("bert", "roberta", "mpnet", "distilbert", "xlnet", "clip", "gpt2", "llama", "bert-decoder",
+               "roberta-decoder", "xlm-causal")  # fmt: skip
+IMAGE_TOWERS = ("vit", "registers", "clip", "siglip", "swin", "resnet", "convnext")
+CAPTIONS = ["a dog runs", "a dog sits", "the dog runs", "a cat runs on the grass", "big red ball", "a dog runs .",
+            "small cat sits", "a dog"]  # fmt: skip
+FEW = [(tower, "vse++") for tower in (*TEXT_TOWERS, *IMAGE_TOWERS)]
+FEW += [(tower, method) for method in papers() if method != "vse++" for tower in ("clip", "bert-decoder", "swin")]
+ALL = [(tower, method) for method in papers() for tower in dict.fromkeys((*TEXT_TOWERS, *IMAGE_TOWERS))]
+
+
+def differ(x: torch.Tensor, mask: torch.Tensor | None = None) -> bool:
+    """Is each item of a batch unlike every other?"""
+    x = x if mask is None else x.masked_fill(~mask[..., None], 0)
+    off = (x[:, None] - x[None]).flatten(2).abs().amax(2) + torch.eye(len(x))
+    return bool(off.min() > 1e-4 * x.abs().max())
+
+
+def tower_inputs(zoo, tower: str, kind: str, learns: bool):
+    """(sizes, eight items) of one side, as a pretrained model reads them, or as its frozen states."""
+    n, generator = len(CAPTIONS), torch.Generator().manual_seed(0)
+    pixels = np.random.default_rng(0).integers(0, 256, (n, SIDE, SIDE, 3), np.uint8)
+    if kind == "text" and learns:
+        return {"text_network": describe_text(zoo(tower))}, word_pieces(zoo(tower))(CAPTIONS)[0]
+    if kind == "text":
+        states = PretrainedStates(zoo(tower))(CAPTIONS)
+        mask = torch.arange(max(map(len, states))) < torch.tensor([len(s) for s in states])[:, None]
+        x = torch.nn.utils.rnn.pad_sequence([torch.from_numpy(s).float() for s in states], batch_first=True)
+        return {"text_width": WIDTH}, Features(x, mask)
+    if learns:
+        sizes = {"image_network": describe_vision(zoo(tower)), "resolution": SIDE}
+        return sizes, Pixels(torch.from_numpy(pixels).permute(0, 3, 1, 2).float() / 255)
+    x = torch.from_numpy(PretrainedGrid(zoo(tower))(pixels)) if tower else torch.randn(n, 4, 8, generator=generator)
+    return {"image_width": x.shape[2], "cells": x.shape[1]}, Features(x, torch.ones(x.shape[:2], dtype=torch.bool))
+
+
+def trained_on(zoo, tower: str, kind: str, learns: bool, method: str):
+    """(method after three steps, images, captions); the other side is plain: features, or words of the BERT."""
+    sizes = {"image_width": 0, "cells": 0, "vocabulary": 0}
+    own, items = tower_inputs(zoo, tower, kind, learns)
+    plain, others = tower_inputs(zoo, "" if kind == "text" else "bert", "image" if kind == "text" else "text", False)
+    torch.manual_seed(0)
+    small = {"iterations": 1} if method == "dive" else {"m": 8} if method == "sgraf" else {}
+    made = build(method, Inputs(**sizes | own | plain), d=16, **small)
+    if learns:
+        (made.caption_encoder if kind == "text" else made.image_encoder).load_weights(zoo(tower))
+    images, captions = (others, items) if kind == "text" else (items, others)
+    n, learning = len(CAPTIONS), [p for p in made.parameters() if p.requires_grad]
+    batch = Batch(images, captions, torch.eye(n, dtype=torch.bool), torch.arange(n), torch.arange(n))
+    for _ in range(3):
+        loss = made.train().loss(batch, 5)[0]
+        steps = torch.autograd.grad(loss, learning, allow_unused=True)
+        with torch.no_grad():
+            for parameter, step in zip(learning, steps, strict=True):
+                parameter -= 0.0 if step is None else 1e-3 * step.sign()
+    return made.eval(), images, captions
+
+
+@pytest.mark.parametrize("learns", [True, False], ids=["fine-tuned", "frozen"])
+@pytest.mark.parametrize(
+    ("tower", "method"), FEW + [pytest.param(*pair, marks=pytest.mark.slow) for pair in ALL if pair not in FEW]
+)
+def test_items_of_every_tower_differ_under_every_method(zoo, tower, method, learns):
+    """Two captions, and two images, never have one vector: not in their tokens, in their global part, or encoded; and
+    a caption's is the same alone."""
+    for kind, towers in (("text", TEXT_TOWERS), ("image", IMAGE_TOWERS)):
+        if tower in towers:
+            made, images, captions = trained_on(zoo, tower, kind, learns, method)
+            with torch.no_grad():
+                for encoder, head, x in (
+                    (made.image_encoder, made.image_head, images), (made.caption_encoder, made.caption_head, captions)
+                ):  # fmt: skip
+                    features = encoder(x)
+                    assert differ(features.global_feat) and differ(features.local_feats, features.mask)
+                    items = head(features)
+                    values = getattr(items, "mean", getattr(items, "x", None))
+                    assert differ(values.masked_fill(~items.mask[..., None], 0) if values.ndim == 3 else values)
+                length = int(captions.mask[0].sum())
+                alone = type(captions)(*(v[:1, :length] for v in vars(captions).values() if v is not None))
+                for part in ("local_feats", "global_feat"):
+                    got, wanted = (getattr(made.caption_encoder(x), part)[:1] for x in (captions, alone))
+                    assert_close(got[:, : wanted.shape[1]], wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_a_method_that_is_built_without_gradients_can_learn(zoo, mode):
+    with mode():
+        made = build("vse++", Inputs(0, 0, 0, **tower_inputs(zoo, "clip", "image", True)[0], text_width=WIDTH), d=8)
+    assert all(not p.is_inference() for p in made.parameters())
+    names = {n for n, p in made.image_encoder.named_parameters() if p.requires_grad}
+    assert "backbone.embeddings.patch_embedding.weight" in names and "backbone.post_layernorm.weight" not in names
+
+
+@pytest.mark.parametrize("learns", [True, False])
+@pytest.mark.parametrize(
+    ("tower", "message"), [("fnet", "depend on padding"), ("convbert", "depend on padding"), ("bart", "not an encoder")]
+)
+def test_a_tower_whose_captions_depend_on_their_batch_is_refused(zoo, tower, message, learns):
+    with pytest.raises(BadInput, match=message):
+        tower_inputs(zoo, tower, "text", learns)

@@ -5,6 +5,7 @@ import json
 import math
 import shutil
 import struct
+from concurrent.futures import ThreadPoolExecutor
 from unicodedata import normalize
 
 import numpy as np
@@ -316,6 +317,26 @@ def test_all_images_that_cannot_be_read_are_named_before_any_is_described(flickr
     cache_of = paths.folder("cache") / f"readable-{whole.image_fingerprint}.json"
     cache_of.write_text("{}")
     assert prepare(config_for(whole, features="pixels")).corpus is whole
+
+
+@pytest.mark.parametrize("suffix", ["jpg", "png", "gif", "webp", "bmp", "tif"])
+def test_an_image_that_is_cut_short_is_refused_whatever_pillow_is_set_to(tmp_path, monkeypatch, suffix):
+    whole, cut = tmp_path / f"whole.{suffix}", tmp_path / f"cut.{suffix}"
+    Image.fromarray(np.random.default_rng(0).integers(0, 256, (64, 64, 3), np.uint8)).save(whole)
+    cut.write_bytes(whole.read_bytes()[: whole.stat().st_size * 2 // 3])
+    monkeypatch.setattr(ImageFile, "LOAD_TRUNCATED_IMAGES", True)
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 10)
+
+    def is_right(n: int) -> bool:
+        try:
+            read_image((whole, cut)[n % 2], 8)
+        except DamagedFile:
+            return n % 2 == 1
+        return n % 2 == 0
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(is_right, range(40)))
+    assert (ImageFile.LOAD_TRUNCATED_IMAGES, Image.MAX_IMAGE_PIXELS) == (True, 10), "left as it was"
 
 
 def test_words_and_numbers():

@@ -137,3 +137,23 @@ def test_the_study_the_model_and_the_command_have_one_way(zoo, own_home, capsys)
     assert by_study.id == by_model.id and by_study.setting.size == "tiny"
     assert main(["evaluate", str(zoo["clip"]), "scenes", "size=tiny", "device=cpu", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["metrics"] == by_model.metrics.to_dict("records")
+
+
+@pytest.mark.parametrize("end", [39, 2])  # in no caption; and 2, for which transformers looks for the largest number
+def test_a_clip_whose_config_names_another_end_of_text_is_refused(zoo, tmp_path, end):
+    folder = shutil.copytree(zoo["clip"], tmp_path / "clip")
+    told = json.loads((folder / "config.json").read_text())
+    told["text_config"]["eos_token_id"] = end
+    (folder / "config.json").write_text(json.dumps(told))
+    with pytest.raises(BadInput, match="does not read whole captions: .* eos_token_id"):
+        ZeroShot(folder)
+
+
+def test_padding_with_the_end_of_text_changes_no_caption(zoo, tmp_path):
+    folder = shutil.copytree(zoo["clip"], tmp_path / "clip")
+    tokenizer = tiny_models.closing_tokenizer()
+    tokenizer.pad_token = tokenizer.eos_token
+    tokenizer.save_pretrained(folder)
+    texts = ["a dog", "a dog runs on the grass"]
+    one, other = (model.encode_captions(model.tokens(texts)[0]).x for model in map(ZeroShot, (zoo["clip"], folder)))
+    torch.testing.assert_close(one, other)

@@ -1,20 +1,34 @@
 """Training: it learns, it resumes bit for bit, it says early when it goes wrong."""
 
+import decimal
+import os
+import random
+import subprocess
+import sys
+import threading
 import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
 
+import numpy as np
+import pandas as pd
 import pytest
 import torch
-from tiny import tiny_config
+from PIL import Image, ImageFile
+from tiny import TINY, tiny_config
 from torch import nn
+from torch.overrides import TorchFunctionMode
 from torch.testing import assert_close
 
-from xmr_core.base import files
+from xmr_core.base import files, machine
 from xmr_core.base.errors import BadInput, CannotWrite, TrainingFailed
+from xmr_core.base.types import Features
 from xmr_core.data.batches import Batches
 from xmr_core.data.prepare import prepare
-from xmr_core.methods.registry import build
+from xmr_core.methods.registry import build, papers
+from xmr_core.models import model_of
 from xmr_core.training import TrainConfig, loop, train
 from xmr_core.training.loop import PATIENCE, CollapseWatch, clip_gradients, load_state, lr_factor, previous, save_state
 from xmr_core.training.runs import train_or_load
@@ -70,7 +84,7 @@ def test_float32_is_float32_while_it_trains_and_torch_is_left_as_it_was():
             batches = Batches(prepared.splits["train"], 16, 2, 0)
             method = build("vse++", prepared.inputs, d=8)
             train(method, batches, look, TrainConfig(epochs=1, precision=precision))
-        assert seen == [("highest", False, True), ("medium", True, False)]
+        assert seen == [("highest", False, True), ("highest", True, False)]
         assert (torch.get_float32_matmul_precision(), cudnn.allow_tf32, cudnn.deterministic) == ("medium", True, False)
     finally:
         torch.set_float32_matmul_precision("highest")
@@ -108,20 +122,151 @@ def test_the_loss_falls_and_one_seed_is_one_result():
     assert same(a, b) and not same(a, c)
 
 
+def put(owner, name, value):
+    """A context in which an attribute is set."""
+
+    @contextmanager
+    def inside():
+        before = getattr(owner, name)
+        setattr(owner, name, value)
+        try:
+            yield
+        finally:
+            setattr(owner, name, before)
+
+    return inside()
+
+
+@contextmanager
+def call(change, back):
+    change()
+    try:
+        yield
+    finally:
+        back()
+
+
+class Watching(TorchFunctionMode):
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        return func(*args, **(kwargs or {}))
+
+
+def switched(function, value, back):
+    return call(partial(function, value), partial(function, back))
+
+
+STATES = {
+    "no gradients": torch.no_grad,
+    "inference": torch.inference_mode,
+    "autocast": lambda: torch.autocast("cpu", torch.bfloat16),
+    "default device": lambda: switched(torch.set_default_device, "meta", None),
+    "default type": lambda: switched(torch.set_default_dtype, torch.float64, torch.float32),
+    "deterministic": lambda: switched(torch.use_deterministic_algorithms, True, False),
+    "denormal numbers": lambda: switched(torch.set_flush_denormal, True, False),
+    "oneDNN": lambda: put(torch.backends.mkldnn, "enabled", False),
+    "oneDNN's matmul": lambda: put(torch.backends.mkldnn.matmul, "fp32_precision", "bf16"),
+    "oneDNN's GRU": lambda: put(torch.backends.mkldnn.rnn, "fp32_precision", "bf16"),
+    "all float32": lambda: put(torch.backends, "fp32_precision", "tf32"),
+    "matmul": lambda: switched(torch.set_float32_matmul_precision, "medium", "highest"),
+    "cuDNN": lambda: torch.backends.cudnn.flags(enabled=False, benchmark=True),
+    "attention": lambda: torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH),
+    "fast path": lambda: switched(torch.backends.mha.set_fastpath_enabled, False, True),
+    "function mode": Watching,
+    "saved tensors": torch.autograd.graph.save_on_cpu,
+    "seeds": lambda: call(lambda: (random.seed(9), np.random.seed(9), torch.manual_seed(9)), lambda: None),
+    "numpy's errors": lambda: np.errstate(all="raise"),
+    "truncated images": lambda: put(ImageFile, "LOAD_TRUNCATED_IMAGES", True),
+    "image sizes": lambda: put(Image, "MAX_IMAGE_PIXELS", 10),
+    "pandas's strings": lambda: pd.option_context("mode.string_storage", "python"),
+    "pandas's sums": lambda: pd.option_context("compute.use_bottleneck", False, "compute.use_numexpr", False),
+    "decimals": lambda: decimal.localcontext(decimal.Context(prec=2)),
+    "printing": lambda: np.printoptions(precision=1, threshold=2),
+}
+
+
+def produced():
+    """Bits of all that a run, evaluation and encoding of a fresh home give, made with nothing remembered."""
+    sys.modules["xmr_core.data.prepare"]._recent.clear()
+    trained = train_or_load(tiny_config(dropout=0.3))
+    model = model_of(trained)
+    pixels = np.arange(2 * 64 * 64 * 3, dtype=np.uint8).reshape(2, 64, 64, 3)
+    encoded = [model.encode_texts(["a red square", "a dog"]).x, model.encode_images(pixels).x]
+    weights = [*(w for _, w in sorted(trained.weights().items())), *encoded, model.similarity(pixels, ["a dog"])]
+    tables = [(trained.folder / name).read_bytes() for name in ("metrics.csv", "per_query.csv")]
+    return [trained.id, *(w.numpy().tobytes() for w in weights), *tables, trained.history["loss"].tolist()]
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XMR_HOME", str(tmp_path_factory.mktemp("plain")))
+        return produced()
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_a_run_does_not_depend_on_what_the_process_is_set_to(plain, state):
+    before = [get() for get, *_ in machine._SETTINGS]
+    with STATES[state]():
+        assert produced() == plain
+    assert [get() for get, *_ in machine._SETTINGS] == before, "left as it was"
+
+
 def test_what_other_code_sets_and_draws_between_steps_has_no_say():
     expected, threads = run(epochs=2)[0], torch.get_num_threads()
 
     def meddle(event):
-        torch.rand(3), torch.set_num_threads(2), torch.set_grad_enabled(False)
+        torch.rand(3), torch.manual_seed(1), torch.set_num_threads(2), torch.set_grad_enabled(False)
         torch.set_default_dtype(torch.float64), torch.set_default_device("meta")
-        torch.set_autocast_enabled("cpu", True)
+        torch.set_autocast_enabled("cpu", True), torch.set_float32_matmul_precision("medium")
+        torch.backends.mkldnn.enabled = False
 
     try:
-        got = run(epochs=2, also=meddle)[0]
+        got, history = run(epochs=2, also=meddle)
     finally:
         torch.set_num_threads(threads), torch.set_grad_enabled(True), torch.set_autocast_enabled("cpu", False)
         torch.set_default_dtype(torch.float32), torch.set_default_device(None)
-    assert same(got, expected)
+        torch.set_float32_matmul_precision("highest")
+        torch.backends.mkldnn.enabled = True
+    assert same(got, expected) and not history.messages
+
+
+def test_a_process_of_another_kind_gives_the_same_run(plain, tmp_path):
+    """Another hash seed, without asserts, in another place and language, by whom nobody else may read."""
+    words = f"import os, sys; os.umask(0o77); sys.path[:0] = {sys.path!r}\nfrom tiny import tiny_config\n"
+    words += "from xmr_core.training.runs import train_or_load\n"
+    words += "train_or_load(tiny_config(dropout=0.3), lambda event: os.chdir('/'))"
+    hostile = {"PYTHONHASHSEED": "7", "TZ": "Asia/Kathmandu", "OMP_NUM_THREADS": "2", "LC_ALL": "C", "PYTHONUTF8": "0",
+               "PYTHONCOERCECLOCALE": "0", "XMR_HOME": "elsewhere"}  # fmt: skip
+    subprocess.run([sys.executable, "-O", "-c", words], env=os.environ | hostile, cwd=tmp_path, check=True, timeout=120)
+    [folder] = (tmp_path / "elsewhere" / "runs").iterdir()
+    assert plain[0] == folder.name and {p.stat().st_mode & 0o77 for p in folder.iterdir() if p.name != "lock"} == {0}
+    assert [(folder / name).read_bytes() for name in ("metrics.csv", "per_query.csv")] == plain[-3:-1]
+
+
+def test_threads_train_as_one_after_the_other_in_a_hostile_process_too(plain, tmp_path, monkeypatch):
+    configs = [tiny_config(seed=seed, dropout=0.3) for seed in (0, 1)]
+    expected = [train_or_load(config).weights() for config in configs]
+    monkeypatch.setenv("XMR_HOME", str(tmp_path / "threads"))
+    with switched(torch.set_float32_matmul_precision, "medium", "highest"), ThreadPoolExecutor(3) as pool:
+        texts = [pool.submit(lambda: [prepare(config.data).inputs for config in configs]) for _ in range(3)]
+        got = [run.weights() for run in pool.map(train_or_load, configs)]
+        assert all(text.result() for text in texts) and torch.get_float32_matmul_precision() == "medium"
+    assert all(torch.equal(a[k], b[k]) for a, b in zip(got, expected, strict=True) for k in a)
+
+
+def test_a_thread_that_draws_while_a_run_trains_is_noticed_and_building_a_network_is_not():
+    inputs, stop = prepare(tiny_config().data).inputs, threading.Event()
+    for work, noticed in ((lambda: torch.rand(3), True), (lambda: build("vse++", inputs, d=8), False)):
+        stop.clear()
+        thread = threading.Thread(target=lambda work=work: [work() for _ in iter(stop.is_set, True)])
+        thread.start()
+        try:
+            with warnings.catch_warnings(record=True) as said:
+                warnings.simplefilter("always")
+                _, history = run(epochs=4)
+        finally:
+            stop.set(), thread.join()
+        assert [("another thread draws" in m) for m in history.messages] == [True] * noticed == [True] * len(said)
 
 
 def test_two_threads_train_as_one_after_the_other(monkeypatch, tmp_path):
@@ -251,6 +396,49 @@ def test_a_collapsing_model_warns_while_training():
             method, Batches(prepared.splits["train"], 4, 1, 0), lambda m: {"value": 0.0}, TrainConfig(epochs=3)
         )
     assert len(history.messages) == 1
+
+
+@pytest.mark.parametrize("side", ["images", "captions"])
+@pytest.mark.parametrize("method", ["vse++", "dive", "pcme", "pcme++", "sgraf", "scan"])
+def test_the_collapse_of_one_tower_is_told_after_the_first_epoch(method, side):
+    prepared = prepare(tiny_config().data)
+    torch.manual_seed(0)
+    made = build(method, prepared.inputs, **({"d": 16, "dropout": 0.3} | TINY.get(method, {})))
+    encoder = made.image_encoder if side == "images" else made.caption_encoder
+
+    def alike(module, args, out):  # as if the first had been given for all
+        shape = (len(out), 1, out.local_feats.shape[2])
+        return Features(
+            out.local_feats[:1, :1].expand(shape), out.mask[:, :1], out.global_feat[:1].expand(len(out), -1)
+        )
+
+    encoder.register_forward_hook(alike)
+    with pytest.warns(UserWarning, match=f"collapsed: after epoch 0 all {side} of a batch"):
+        batches = Batches(prepared.splits["train"], 16, 2, 0)
+        history = train(made, batches, lambda m: {"value": 0.0}, TrainConfig(epochs=2))
+    assert len(history.messages) == 1
+
+
+@pytest.mark.parametrize(("name", "form"), [(name, form) for name, spec in papers().items() for form in spec.forms])
+def test_no_method_is_called_collapsed_at_its_start(name, form):
+    prepared = prepare(tiny_config().data)
+    for values in papers()[name].variants.values() if form == "matched" else [{}]:
+        torch.manual_seed(0)
+        made = build(name, prepared.inputs, form, **{"d": 64} | values)
+        batches = Batches(prepared.splits["train"], 16, 2, 0)
+        assert not train(made, batches, lambda m: {"value": 0.0}, TrainConfig(epochs=1)).messages
+
+
+def test_the_watch_reads_scores_of_every_kind():
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.randn(20, 30, generator=generator)
+    flat = {"": scores, "captions": scores[:, :1].expand(20, 30), "images": scores[:1].expand(20, 30)}
+    for alike, matrix in flat.items():
+        for scale, shift in ((1.0, 0.0), (1e-3, 0.5), (300.0, -900.0)):  # cosines, sigmoids, logits
+            told = CollapseWatch().see_axes(scale * matrix + shift, 3)
+            assert told is None if not alike else f"all {alike} of" in told
+    assert "all images and all captions" in CollapseWatch().see_axes(torch.full((4, 5), 0.7), 0)
+    assert CollapseWatch().see_axes(scores[:, :1], 0) is None, "one caption"
 
 
 def test_schedules():

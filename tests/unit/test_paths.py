@@ -148,7 +148,7 @@ def test_a_record_gives_back_what_was_written_and_notices_every_change(tmp_path)
 
 def test_only_one_file_writes_under_a_temporary_name():
     package = Path(files.__file__).parents[1]
-    words = ("mkstemp", "os.replace")
+    words = ("mkstemp", "token_hex", "os.replace")
     writers = {
         p.relative_to(package).as_posix() for p in package.rglob("*.py") if any(w in p.read_text() for w in words)
     }

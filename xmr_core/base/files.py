@@ -3,7 +3,7 @@
 import hashlib
 import json
 import os
-import tempfile
+import secrets
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -55,6 +55,7 @@ def atomic(path: Path | str) -> Iterator[Path]:
     Use it for contents that something else writes (a library, or code that writes piece by piece); write_atomic is for
     the others. Raises: CannotWrite when the folder refuses; errors of this package inside the block stay what they are.
 
+    >>> import tempfile
     >>> with atomic(Path(tempfile.mkdtemp()) / "words.txt") as temporary:
     ...     _ = temporary.write_text("a dog")
     """
@@ -62,11 +63,10 @@ def atomic(path: Path | str) -> Iterator[Path]:
     make_folder(path.parent)
     temporary = None
     try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
-        os.close(handle)
-        temporary = Path(name)
+        own = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+        own.touch(exist_ok=False)  # readable by whom the process's umask says, which files of tempfile are not
+        temporary = own
         yield temporary
-        os.chmod(temporary, 0o644)  # mkstemp makes private files; results are meant to be read by others
         publish(temporary, path)
         temporary = None
     except XmrError:  # of whoever makes the contents; some of them are OSErrors too
@@ -88,6 +88,7 @@ def publish(temporary: Path, path: Path) -> None:
 def write_atomic(path: Path | str, content: bytes | str) -> Path:
     """Write a complete file or nothing. Raises: CannotWrite when the folder is full, read-only or no folder.
 
+    >>> import tempfile
     >>> write_atomic(Path(tempfile.mkdtemp()) / "words.txt", "a dog").read_text()
     'a dog'
     """
@@ -127,6 +128,7 @@ def read_record(path: Path | str) -> dict[str, Any]:
 
     Raises: DamagedFile when the file is missing, was altered in any byte, or was written by something else.
 
+    >>> import tempfile
     >>> read_record(write_record(Path(tempfile.mkdtemp()) / "run.json", {"alpha": 16}))
     {'alpha': 16}
     """

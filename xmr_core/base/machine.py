@@ -5,40 +5,58 @@ import importlib.metadata
 import os
 import platform
 import subprocess
+import sys
 import threading
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch.overrides import TorchFunctionMode
 
 from xmr_core.base.errors import BadInput, require_choice
 
+# Held while torch's random numbers, which all threads share, are one training's or one network's
+alone = threading.RLock()
+networks_built = 0  # each draws its first weights
+
 
 @contextmanager
-def in_single_precision() -> Iterator[None]:
-    """Inside, a tensor that is made without a type is float32, also where `torch.set_default_dtype` says otherwise.
+def learning() -> Iterator[None]:
+    """Inside, tensors are made that can learn, also within the caller's `torch.no_grad` or `torch.inference_mode`.
 
-    >>> with in_single_precision():
+    >>> with torch.inference_mode(), learning():
+    ...     torch.ones(1, requires_grad=True).exp().requires_grad
+    True
+    """
+    with torch.inference_mode(False) if torch.is_inference_mode_enabled() else torch.enable_grad():
+        yield
+
+
+@contextmanager
+def building() -> Iterator[None]:
+    """Inside, a tensor that is made without a type is float32, and a parameter can learn, whatever torch is set to. One
+    thread at a time is inside.
+
+    >>> with building():
     ...     torch.ones(1).dtype
     torch.float32
     """
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float32)
-    try:
-        yield
-    finally:
-        torch.set_default_dtype(before)
+    global networks_built
+    with alone, learning():
+        before = torch.get_default_dtype()
+        torch.set_default_dtype(torch.float32)
+        networks_built += 1
+        try:
+            yield
+        finally:
+            torch.set_default_dtype(before)
 
 
-# Devices by the names that torch gives them: which one to take, what it is called, and its random numbers.
-
-
-# Held while torch's random numbers, which all threads share, are one training's or one network's
-alone = threading.RLock()
 _USUAL = ("auto", "cpu", "cuda", "mps", "xpu")
 
 
@@ -225,7 +243,31 @@ class _Undrawn(TorchFunctionMode):
         return func(*args, **kwargs)
 
 
+# Float32 that is float32 on hardware that has faster, coarser products; and all else that torch can be set to.
+
+
 PRECISIONS = {"float32": "highest", "tf32": "high", "bfloat16": "medium"}
+_cudnn, _fused, _onednn = torch.backends.cudnn, torch.backends.cuda, torch.backends.mkldnn
+
+
+def _read(get: Callable, names: Sequence[str], owners: Sequence) -> object:
+    try:
+        return get()
+    except RuntimeError:  # set for single backends or kernels, which torch does not read back as one word
+        return [getattr(owner, name).fp32_precision for owner, name in zip(owners, names, strict=True)]
+
+
+def _write(put: Callable, names: Sequence[str], owners: Sequence, value: object) -> None:
+    if not isinstance(value, list):
+        put(value)
+        return
+    for owner, name, own in zip(owners, names, value, strict=True):
+        getattr(owner, name).fp32_precision = own
+
+
+_MATMUL, _KERNELS = (("matmul", "matmul"), (_fused, _onednn)), (("conv", "rnn"), (_cudnn, _cudnn))
+_products = partial(_read, torch.get_float32_matmul_precision, *_MATMUL)
+_set_products = partial(_write, torch.set_float32_matmul_precision, *_MATMUL)
 
 
 @contextmanager
@@ -237,64 +279,77 @@ def matrix_precision(name: str) -> Iterator[None]:
     Raises: BadInput for another name.
     """
     require_choice("precision", name, PRECISIONS)
-    backends = (torch.backends.cuda.matmul, torch.backends.mkldnn.matmul)
-    try:
-        before, each = torch.get_float32_matmul_precision(), []
-    except RuntimeError:  # set for single backends, which torch does not read back as one word
-        before, each = None, [backend.fp32_precision for backend in backends]
-    torch.set_float32_matmul_precision(PRECISIONS[name])
+    before = _products()
+    _set_products(PRECISIONS[name])
     try:
         yield
     finally:
-        if before is not None:
-            torch.set_float32_matmul_precision(before)
-        for backend, precision in zip(backends, each, strict=False):
-            backend.fp32_precision = precision
+        _set_products(before)
 
 
-# Float32 that is float32 on hardware that has faster, coarser products.
+_FLAGS = (  # where, name, value in a fresh process, value with exact kernels
+    (torch.backends, "fp32_precision", "none", "none"), (_onednn, "fp32_precision", "none", "none"),
+    (getattr(_onednn, "conv", None), "fp32_precision", "none", "none"),
+    (getattr(_onednn, "rnn", None), "fp32_precision", "none", "none"),
+    (_onednn, "enabled", True, True), (_onednn, "deterministic", False, False), (_cudnn, "enabled", True, True),
+    (_cudnn, "benchmark", False, False), (_cudnn, "deterministic", False, True),
+)  # fmt: skip
+_SETTINGS = (  # of the whole process: how each is read and set, and its values
+    *((partial(getattr, place, name), partial(setattr, place, name), *values)
+      for place, name, *values in _FLAGS if hasattr(place, name)),
+    *((getattr(_fused, f"{name}_sdp_enabled"), getattr(_fused, f"enable_{name}_sdp"), True, True)
+      for name in ("flash", "mem_efficient", "math", "cudnn")),
+    (partial(_read, partial(getattr, _cudnn, "allow_tf32"), *_KERNELS),
+     partial(_write, partial(setattr, _cudnn, "allow_tf32"), *_KERNELS), True, False),
+    (_products, _set_products, "highest", "highest"),
+    (torch.backends.mha.get_fastpath_enabled, torch.backends.mha.set_fastpath_enabled, True, True),
+    (torch.get_default_dtype, torch.set_default_dtype, torch.float32, torch.float32),
+    (lambda: sys.float_info.min / 2 == 0, torch.set_flush_denormal, False, False),
+)  # fmt: skip
+_NUMPY = {"divide": "warn", "over": "warn", "under": "ignore", "invalid": "warn"}
+_inside = ContextVar("_inside", default=False)
 
 
 @contextmanager
-def full_precision() -> Iterator[None]:
-    """Inside, products of float32 have all 24 bits of mantissa, also in GRUs and convolutions, for which torch takes 11
-    (TF32) on an NVIDIA GPU if nobody says otherwise, and their kernels give the same bits each time. On a CPU nothing
-    changes.
+def as_a_run(exact_kernels: bool = False) -> Iterator[None]:
+    """Inside, numbers are computed as in a fresh process, whatever other code has set in this one; afterwards it is set
+    again. Also a decorator, for what trains, evaluates, encodes or describes; one inside another changes nothing.
 
-    >>> with full_precision():
-    ...     torch.backends.cudnn.allow_tf32
+    Set are: the modes of gradients, inference and autocast; the default type and device; the precision of products;
+    denormal numbers; the kernels of oneDNN, cuDNN and attention; and numpy's errors. Left are: threads and random
+    numbers, which are a run's own (training.loop.OwnState); deterministic algorithms, which give the same numbers on a
+    CPU; a TorchFunctionMode, which is code of the caller; and environment variables that choose kernels, which torch
+    reads when it starts. Where something is set for the whole process, one thread at a time is inside.
+
+    exact_kernels: products of float32 have all 24 bits of mantissa in GRUs and convolutions too, for which torch takes
+    11 (TF32) on an NVIDIA GPU if nobody says otherwise, and their kernels give the same bits each time.
+
+    >>> with torch.inference_mode(), as_a_run():
+    ...     torch.is_inference_mode_enabled()
     False
     """
-    cudnn = torch.backends.cudnn
-    try:
-        before = {"allow_tf32": cudnn.allow_tf32}
-    except RuntimeError:  # set for single kernels, which torch does not read back as one word
-        before = {}
-    kernels = [getattr(cudnn, name) for name in ("conv", "rnn") if not before and hasattr(cudnn, name)]
-    each, deterministic = [kernel.fp32_precision for kernel in kernels], cudnn.deterministic
-    with matrix_precision("float32"):
-        try:
-            cudnn.deterministic = True
-            if before:
-                cudnn.allow_tf32 = False
-            for kernel in kernels:
-                kernel.fp32_precision = "ieee"
-            yield
-        finally:
-            cudnn.deterministic = deterministic
-            for name, value in before.items():
-                setattr(cudnn, name, value)
-            for kernel, precision in zip(kernels, each, strict=True):
-                kernel.fp32_precision = precision
+    if _inside.get():
+        yield
+        return
+    with ExitStack() as stack:
+        wanted = [(get, put, exact if exact_kernels else plain) for get, put, plain, exact in _SETTINGS]
+        if any(get() != value for get, _, value in wanted):
+            stack.enter_context(alone)
+            for get, put, value in wanted:
+                if (before := get()) != value:
+                    stack.callback(put, before)
+                    put(value)
+        stack.enter_context(learning())
+        if torch.get_default_device().type != "cpu":  # slow, so not always
+            stack.enter_context(torch.device("cpu"))
+        for kind in filter(torch.is_autocast_enabled, ("cpu", "cuda", "mps", "xpu")):
+            stack.enter_context(torch.autocast(kind, enabled=False))
+        stack.enter_context(np.errstate(**_NUMPY))
+        stack.callback(_inside.reset, _inside.set(True))
+        yield
 
 
-def in_precision(name: str) -> AbstractContextManager:
-    """`full_precision` for 'float32' (TrainConfig.precision), and what torch is set to for every other name.
-
-    >>> with in_precision("auto"):
-    ...     pass
-    """
-    return full_precision() if name == "float32" else nullcontext()
+# Memory.
 
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _MMAP_MAX = -1, -3, -4  # of malloc.h

@@ -9,6 +9,7 @@ from torch import nn
 
 from xmr_core.base.errors import BadInput
 from xmr_core.base.fingerprint import stamps
+from xmr_core.base.machine import as_a_run
 from xmr_core.base.types import SPLITS, Corpus
 from xmr_core.data.batches import Split
 from xmr_core.data.config import PLACES, DataConfig
@@ -48,6 +49,7 @@ class Prepared(RawInputs):
                 getattr(method, encoder).load_weights(getattr(self.config, f"{kind}_model"))
 
 
+@as_a_run()
 def prepare(
     config: DataConfig | Corpus, progress: Callable | None = None, device: torch.device | str | None = None
 ) -> Prepared:
@@ -76,6 +78,7 @@ def prepare(
     return _recent[key]
 
 
+@as_a_run()
 def prepare_corpus(
     corpus: Corpus,
     config: DataConfig | None = None,

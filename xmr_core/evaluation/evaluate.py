@@ -13,7 +13,7 @@ from scipy import sparse
 from torch import Tensor
 
 from xmr_core.base.errors import BadInput
-from xmr_core.base.machine import Environment, resolve_device
+from xmr_core.base.machine import Environment, as_a_run, resolve_device
 from xmr_core.base.reachable import in_words
 from xmr_core.base.types import Brief, Corpus, Relevance, Representation
 from xmr_core.evaluation import metrics
@@ -107,6 +107,7 @@ def evaluate(
     return evaluate_scores(Scoring(similarity, images, captions, device=device), relevances, protocol, done)
 
 
+@as_a_run()
 def evaluate_scores(
     scores: Float[np.ndarray, "i t"] | Scores,
     relevances: "RelevantItems | Mapping[str, RelevantItems]",

@@ -15,7 +15,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from xmr_core.base.errors import BadInput, require_choice
-from xmr_core.base.machine import matrix_precision
+from xmr_core.base.machine import as_a_run, matrix_precision
 from xmr_core.base.types import Brief, EmbeddingSet, GaussianEmbedding, Relevance, RelevantRanks, Representation
 from xmr_core.similarities.base import Similarity, as_similarity
 
@@ -356,6 +356,7 @@ def score_matrix(
     return as_matrix(Scoring(similarity, images, captions, max_elements))
 
 
+@as_a_run()
 def as_matrix(scores: Scores) -> Float[np.ndarray, "i t"]:
     """All scores in one float32 array."""
     out = np.empty(scores.shape, np.float32)
@@ -402,6 +403,7 @@ class RankQuery(Brief):
     gallery: np.ndarray | None = None
 
 
+@as_a_run()
 def ranks(scores: Scores, questions: Sequence[RankQuery], done: Callable[[int], object] = lambda pairs: None) -> Ranked:
     """Ranks of every query's relevant items for all questions, in one pass over the blocks of the scores.
 
@@ -594,6 +596,7 @@ def top_k(
     return best(Scoring(similarity, images, captions), k, modality)
 
 
+@as_a_run()
 def best(
     scores: Scores, k: int, modality: str = "captions", done: Callable[[int], object] = lambda pairs: None
 ) -> tuple[Float[np.ndarray, "q k"], Int[np.ndarray, "q k"]]:

@@ -231,21 +231,21 @@ class ImageBytes(bytes):
         return self.name
 
 
-_one_large, _state = RLock(), RLock()
-_opened: list[bool] = []  # for each image that is open, what the user had set of LOAD_TRUNCATED_IMAGES
+_one_large, _pillow = RLock(), RLock()
+_before: list[tuple] = []  # what Pillow was set to when each of the files was opened that are open now
 
 
 @contextmanager
-def _truncated_refused() -> Iterator[None]:
-    """Pillow refuses files that are cut short, also where the program has asked it to fill them with grey."""
-    with _state:
-        _opened.append(any(_opened) or ImageFile.LOAD_TRUNCATED_IMAGES)
-        ImageFile.LOAD_TRUNCATED_IMAGES = False
+def _strict_pillow() -> Iterator[None]:
+    """Inside, Pillow raises for a file that is cut short, whose rest it would draw grey where other code allows it."""
+    with _pillow:
+        _before.append((ImageFile.LOAD_TRUNCATED_IMAGES, Image.MAX_IMAGE_PIXELS))
+        ImageFile.LOAD_TRUNCATED_IMAGES, Image.MAX_IMAGE_PIXELS = False, LARGEST
     try:
         yield
     finally:
-        with _state:
-            ImageFile.LOAD_TRUNCATED_IMAGES = _opened.pop() and not _opened
+        with _pillow:  # the last that is closed sets what the first has found
+            ImageFile.LOAD_TRUNCATED_IMAGES, Image.MAX_IMAGE_PIXELS = _before.pop()
 
 
 @contextmanager
@@ -261,7 +261,7 @@ def opened_image(file: ImageFileLike) -> Iterator[Image.Image]:
     PIL.UnidentifiedImageError: cannot identify image file...
     """
     with ExitStack() as stack:
-        stack.enter_context(_truncated_refused())
+        stack.enter_context(_strict_pillow())
         image = file
         if not isinstance(file, Image.Image):
             file = io.BytesIO(file) if isinstance(file, bytes | bytearray | memoryview) else file

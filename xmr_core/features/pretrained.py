@@ -25,7 +25,7 @@ from torch import Tensor, nn, tensor
 from xmr_core.base import files as storage
 from xmr_core.base import fingerprint, paths
 from xmr_core.base.errors import BadInput, DamagedFile
-from xmr_core.base.machine import alone
+from xmr_core.base.machine import building
 from xmr_core.base.types import Brief, Tokens
 from xmr_core.features.images import Fit, Frozen, by_few, channels_first
 from xmr_core.features.words import Reading
@@ -185,7 +185,7 @@ def load_pretrained(source: Source, kind: str) -> tuple[nn.Module, ModelFolder]:
     try:
         # in single precision, whatever the file's is: half precision is slow or wrong on a CPU
         options = {"dtype": torch.float32, "use_safetensors": True, "output_loading_info": True, **LOCAL}
-        with alone, quiet():
+        with building(), quiet():
             model, report = library().AutoModel.from_pretrained(folder.path, config=config, **options)
     except SafetensorError as e:
         raise DamagedFile(f"{name}: the weights are no whole safetensors file ({e}). Copy them again.") from None
@@ -222,7 +222,7 @@ def build(architecture: dict, kind: str) -> nn.Module:
     """The network with random weights, without a learned pooler. Raises: BadInput for an unknown architecture."""
     model_type = str(architecture.get("model_type"))
     try:
-        with alone, quiet():
+        with building(), quiet():
             config = library().AutoConfig.for_model(**architecture)
             model = library().AutoModel.from_config(config, dtype=torch.float32, trust_remote_code=False)
     except Exception as e:
@@ -484,6 +484,11 @@ class WordPieces(Brief):
         values = json.loads(text)
         return cls(**{f.name: values[f.name] for f in fields(cls)} | {"special": tuple(values["special"])})
 
+    @property
+    def words(self) -> list[int]:
+        """The ids that are not special, ascending."""
+        return sorted({*self._tokenizer.get_vocab().values()} - {*self.special})
+
     @cached_property
     def _tokenizer(self):
         from tokenizers import Tokenizer
@@ -540,7 +545,7 @@ def word_pieces(source: Source, max_length: int | None = 64) -> WordPieces:
     backend = json.loads(tokenizer.backend_tokenizer.to_str())
     backend["truncation"] = backend["padding"] = None  # both are done here
     limits = (tokenizer.model_max_length, getattr(config, "max_position_embeddings", None), max_length)
-    longest = min((n for n in limits if n and n < _LIMITLESS), default=_LIMITLESS)
+    longest = min((n for n in limits if n and 0 < n < _LIMITLESS), default=_LIMITLESS)
     mask = next((i for i in (tokenizer.mask_token_id, tokenizer.unk_token_id) if i is not None), -1)
     special = tuple(sorted({*tokenizer.all_special_ids} - {mask}))
     return WordPieces(json.dumps(backend), tokenizer.pad_token_id, mask, special, longest, config.vocab_size)
@@ -577,7 +582,7 @@ class PretrainedStates(Frozen):
     Captions of similar length are read together, about 4,096 word pieces at a time, so that little padding is computed.
 
     Args: source: folder or hub name. max_length: word pieces of a caption at most. device: where it computes.
-    Raises: BadInput as load_pretrained and word_pieces do.
+    Raises: BadInput as load_pretrained, word_pieces and first_sees_all do.
 
     Example: `PretrainedStates("bert-base-uncased")(["a dog runs"])[0]` is "5 768".
     """
@@ -585,6 +590,7 @@ class PretrainedStates(Frozen):
     def __init__(self, source: Source, max_length: int = 64, device: torch.device | str | None = None):
         self.net, self.folder = load_pretrained(source, "text")
         self.pieces = word_pieces(self.folder, max_length)
+        first_sees_all(self.net, self.folder.name)
         self.to(device)
         self.width = self.net.config.hidden_size
         self.identity = f"states-1-{self.pieces.identity}-{self.folder.identity}"
@@ -621,11 +627,40 @@ def bucket_by_length(lengths: np.ndarray, budget: int) -> list[np.ndarray]:
 def describe_text(source: Source) -> str:
     """JSON of all that encoders.TextBackbone needs to build a network, except its weights.
 
-    A model that reads from left to right (CLIP's text tower, GPT) is summarised by its last piece, the only one that
-    has seen the whole caption. Others name no summary.
+    A model whose first state has not read what follows it (CLIP's text tower, GPT, BERT as a decoder) is summarised by
+    its last piece, the only one that has seen the whole caption. Others name no summary. Raises: BadInput as
+    load_pretrained and first_sees_all do.
     """
-    kind, facts = type(tower_config(find_pretrained(source), "text")), {"architecture": architecture(source, "text")}
-    decodes = kind in library().MODEL_FOR_CAUSAL_LM_MAPPING and kind not in library().MODEL_FOR_MASKED_LM_MAPPING
-    if kind.model_type == "clip_text_model" or (decodes and kind.model_type != "bert-generation"):
+    model, folder = load_pretrained(source, "text")
+    facts = {"architecture": architecture(folder, "text")}
+    if not first_sees_all(model, folder.name):
         facts["summary"] = "last"
     return json.dumps(facts, sort_keys=True)
+
+
+_PROBED, _PADDED = 5, 11  # word pieces
+_NOTHING, _LITTLE = 1e-6, 1e-3  # of the largest number in the states: what rounding changes, and what padding may
+
+
+def first_sees_all(model: nn.Module, name: str) -> bool:
+    """Whether the first state of a text model depends on the last word piece; in a model that reads from left to right
+    it does not.
+
+    Raises: BadInput for a model whose states depend on padding, which would make a caption's numbers those of its
+        batch, or whose last state does not depend on the first piece. name: of the model, for these messages.
+    """
+    ids = torch.full((3, _PADDED), getattr(model.config, "pad_token_id", None) or 0)
+    ids[:, :_PROBED] = model.config.vocab_size // 2 + torch.arange(_PROBED)  # ordinary words, as far as one can know
+    ids[1, _PROBED - 1] += 1
+    ids[2, 0] += _PROBED
+    mask = (torch.arange(_PADDED) < _PROBED).long().expand_as(ids)
+    with torch.no_grad():
+        states = model(input_ids=ids, attention_mask=mask).last_hidden_state[:, :_PROBED]
+        alone = model(input_ids=ids[:1, :_PROBED], attention_mask=mask[:1, :_PROBED]).last_hidden_state
+    largest = float(alone.abs().max())
+    if not (off := float((states[:1] - alone).abs().max())) <= _LITTLE * largest:
+        raise BadInput(f"{name}: its states depend on padding, by {off:.1g}. Choose another text model.")
+    first, last = (states[0, place] - states[other, place] for place, other in ((0, 1), (-1, 2)))
+    if not float(last.abs().max()) > _NOTHING * largest:
+        raise BadInput(f"{name}: its last state does not depend on the first word. Choose another text model.")
+    return float(first.abs().max()) > _NOTHING * largest

@@ -17,7 +17,7 @@ from inspect import get_annotations
 from typing import get_args, get_type_hints
 
 from xmr_core.base.errors import LARGEST, BadInput, require_choice, unknown
-from xmr_core.base.machine import alone, in_single_precision
+from xmr_core.base.machine import building
 from xmr_core.base.types import Brief
 from xmr_core.methods.method import Inputs, Method
 
@@ -192,7 +192,7 @@ class MethodSpec(Brief):
         """The untrained method, in float32. Raises: BadInput as make_options does, what the builder refuses, and where
         the builder returns no Method."""
         options = self.make_options(form, values)
-        with alone, in_single_precision():
+        with building():
             built = (self.matched if form == "matched" else self.published)(inputs, options)
         if not isinstance(built, Method):
             raise BadInput(f"the {form} builder of {self.id} must return a Method, got {type(built).__name__}.")

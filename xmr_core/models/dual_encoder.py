@@ -64,7 +64,21 @@ class ZeroShot(nn.Module):
         self.folder = folder
         recipe = [self.pieces.identity, asdict(self.scaling), self.fit and asdict(self.fit)]
         self.identity = f"{folder.identity}-{content_hash(recipe)}"
-        self.to(device).eval()
+        self.eval()
+        self._require_end_of_text(folder.name)
+        self.to(device)
+
+    def _require_end_of_text(self, name: str) -> None:
+        """Raise BadInput where two captions have one vector though a word differs: a CLIP looks for the end of a
+        caption by a number in its config, and another tokenizer has another."""
+        tokens, words = self.tokens(["a a"] * 3)[0], self.pieces.words
+        places = [n for n, i in enumerate(tokens.ids[0].tolist()) if i in words]
+        for row, pair in enumerate(((-1, 0), (-1, 1), (1, 0))):  # the largest number first: some towers look for that
+            tokens.ids[row, [places[0], places[-1]]] = torch.tensor([words[n] for n in pair])
+        x = self.encode_captions(tokens).x
+        if float((x[1:] - x[0]).abs().amax(1).min()) < 1e-6:
+            fault = "it does not find the end of text that the tokenizer writes"
+            raise BadInput(f"{name} does not read whole captions: {fault}. Correct eos_token_id in config.json.")
 
     @property
     def device(self) -> torch.device:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from xmr_core.base import paths
 from xmr_core.base.errors import BadInput
-from xmr_core.base.machine import resolve_device
+from xmr_core.base.machine import as_a_run, resolve_device
 from xmr_core.data.corpora import config_for, from_arrays
 from xmr_core.data.inputs import CaptionReader, RawInputs, read_inputs
 from xmr_core.evaluation.evaluate import rsums
@@ -24,6 +24,7 @@ from xmr_core.training.runs.train_run import silent, train_or_load
 _OFFICIAL = (".tar", ".pth", ".pt")
 
 
+@as_a_run()
 def load(
     source: str | Path | TrainedRun | Model,
     method: str = "",
@@ -121,6 +122,7 @@ def as_model(trained: TrainedRun | Model) -> Model:
     return model_of(trained) if isinstance(trained, TrainedRun) else trained
 
 
+@as_a_run()
 def model_of(run: TrainedRun) -> Model:
     """The model of a run, which reads any images and sentences as its corpus was read.
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from tqdm.auto import tqdm
 
 from xmr_core.base.errors import BadInput, require_choice, require_number
-from xmr_core.base.machine import resolve_device
+from xmr_core.base.machine import as_a_run, resolve_device
 from xmr_core.base.types import Brief, Features, Pixels, Representation, Tokens, joined
 from xmr_core.data.inputs import ImageLike, RawInputs, listed, one_image, regions
 from xmr_core.evaluation.ranks import Scoring, as_matrix, best, checked_k
@@ -43,6 +43,7 @@ class Model(Brief):
     raw: RawInputs
     about: dict = field(default_factory=dict)
 
+    @as_a_run()
     def encode_texts(
         self, texts: Sequence[str] | str, batch_size: int = _TOGETHER, progress: bool = False
     ) -> Representation:
@@ -60,9 +61,10 @@ class Model(Brief):
             raise BadInput(f"sentences must be strings with at least one word, got {wrong[0]!r}.")
         inputs = self.raw.new_captions(texts)
         for message in unread(self.raw.captions.readings(texts)):
-            warnings.warn(message, stacklevel=2)
+            warnings.warn(message, stacklevel=3)
         return joined([self.encoded("captions", inputs[part]) for part in _parts(len(texts), batch_size, progress)])
 
+    @as_a_run()
     def encode_images(
         self, images: Sequence[ImageLike] | ImageLike, batch_size: int = _TOGETHER, progress: bool = False
     ) -> Representation:
@@ -83,6 +85,7 @@ class Model(Brief):
         squares = (np.stack([one_image(image, self.raw) for image in images[part]]) for part in parts)
         return joined([self.encoded("images", self.raw.new_images(pixels)) for pixels in squares])
 
+    @as_a_run()
     def encoded(self, modality: str, inputs: Features | Pixels | Tokens) -> Representation:
         """What the method reads of 'images' or 'captions' → representations on the CPU, all at once."""
         with torch.inference_mode():
@@ -126,6 +129,7 @@ class Model(Brief):
             tables = [table | {"name": [str(held[n]) for n in table["item"]]} for table in tables]
         return [pd.DataFrame({"rank": np.arange(1, values.shape[1] + 1), **table}) for table in tables]
 
+    @as_a_run()
     def explain(self, image, text) -> pd.DataFrame:
         """Why one image and one sentence score as they do: for each element of the sentence its best element of the
         image, their product, and what it adds to the score (NaN where the score is no sum over elements).

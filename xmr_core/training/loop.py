@@ -18,13 +18,18 @@ from torch.utils._pytree import tree_map
 
 from xmr_core.base import files, machine
 from xmr_core.base.errors import LARGEST, LARGEST_SEED, DamagedFile, TrainingFailed, require_choice, require_fields
-from xmr_core.base.machine import device_name, in_precision, in_single_precision, own_random_numbers, processor
+from xmr_core.base.machine import as_a_run, device_name, own_random_numbers, processor
 from xmr_core.base.types import Batch, Brief
 from xmr_core.data.batches import Batches
 from xmr_core.methods.method import Method
 
 PATIENCE = 40  # steps in a row with equal scores before a collapse is certain
 FLAT = 2e-3  # standard deviation of all scores of a batch below which items cannot be told apart
+_SHARE, _ROUNDING, _SAMPLE = 2e-3, 1e-5, 32  # of all spread; of the largest score; images and captions
+_DISTURBED = (
+    "another thread draws torch's random numbers between the steps of this training: one that draws inside a step "
+    "changes the result. Train in a process of its own."
+)
 TERMS = tuple[Tensor, dict[str, Tensor], Tensor]
 SCHEDULES = ("cosine", "constant", "step")
 
@@ -175,6 +180,25 @@ class CollapseWatch:
             "rate, or use InfoNCE."
         )
 
+    def see_axes(self, scores: Tensor, epoch: int) -> str | None:
+        """The scores "i t" of some items in eval mode, where dropout does not hide that a tower gives all its items one
+        vector: along its axis they are equal then. Returns: as `see`.
+
+        >>> CollapseWatch().see_axes(torch.tensor([[0.1, 0.1], [0.5, 0.5]]), 0)[:53]
+        'training has collapsed: after epoch 0 all captions of'
+        """
+        scores = scores.double()
+        least = max(_SHARE * float(scores.std(correction=0)), _ROUNDING * float(scores.abs().max()))
+        spreads = (float(scores.std(axis, correction=0).mean()) for axis in (0, 1))
+        alike = [name for name, spread in zip(("images", "captions"), spreads, strict=True) if spread < least]
+        if self.reported or not alike or min(scores.shape) < 2:
+            return None
+        self.reported = True
+        return (
+            f"training has collapsed: after epoch {epoch} all {' and all '.join(alike)} of a batch score alike. "
+            "Lower the learning rate, take another encoder, or use InfoNCE."
+        )
+
 
 def pretrained_parts(method: nn.Module) -> dict[str, nn.Module]:
     """Prefix of parameter names → encoder, for each that holds a pretrained network to be fine-tuned.
@@ -231,6 +255,7 @@ def previous(path: Path) -> Path:
     return path.with_name(path.name + ".previous")
 
 
+@as_a_run()
 def load_state(path: Path, owner: str = "") -> dict | None:
     """The newest undamaged state of a run, or None when there is none.
 
@@ -277,11 +302,12 @@ class OwnState:
     """What a training reads of its process: random numbers, threads, precision and modes of torch.
 
     It begins with the random numbers of where it is made, and `inside` continues those of the last `inside`, whatever
-    other code draws or sets in between. One thread at a time is inside.
+    other code draws or sets in between. One thread at a time is inside. What other threads draw in the middle comes
+    from the same generator and cannot be kept apart; `disturbed` says that some do, if they draw between two steps too.
     """
 
     def __init__(self, config: TrainConfig, device: str | torch.device):
-        self.config, self.device = config, torch.device(device)
+        self.config, self.device, self.outside, self.disturbed = config, torch.device(device), None, False
         self._keep()
 
     def _keep(self) -> None:
@@ -290,14 +316,10 @@ class OwnState:
     @contextmanager
     def inside(self):
         """Compute as the configuration says, and leave the process as it was."""
-        with (
-            own_random_numbers(self.device),
-            torch.enable_grad(),
-            torch.autocast(self.device.type, enabled=False),
-            in_single_precision(),
-            in_precision(self.config.precision),
-            nullcontext() if torch.get_default_device().type == "cpu" else torch.device("cpu"),  # slow, so not always
-        ):
+        with own_random_numbers(self.device), as_a_run(exact_kernels=self.config.precision == "float32"):
+            if self.outside is not None and self.outside[0] == machine.networks_built:
+                self.disturbed |= not torch.equal(self.outside[1], torch.get_rng_state())
+            self.outside = None
             threads = torch.get_num_threads()
             torch.set_num_threads(self.config.threads)  # results do not depend on how many runs share a machine
             torch.set_rng_state(self.random["cpu"])
@@ -309,6 +331,7 @@ class OwnState:
                 torch.set_num_threads(threads)
 
 
+@machine.learning()  # all else is set inside, and is the caller's in a report
 def train(
     method: Method,
     batches: Batches,
@@ -354,6 +377,12 @@ def train(
     history, watch, sums, best, first_epoch, first_step = History(), CollapseWatch(), {}, None, 0, 0
     place = processor() if on_cpu else device_name(device)
 
+    def tell(message: str | None) -> None:
+        if message:
+            history.messages.append(message)
+            if ranks.first:
+                warnings.warn(message, stacklevel=3)
+
     if (state := ranks.from_first(lambda: load_state(state_path, owner) if state_path else None)) is not None:
         method.load_state_dict(state["method"])
         optimiser.load_state_dict(state["optimiser"])
@@ -366,9 +395,7 @@ def train(
         where = f"from epoch {first_epoch} step {first_step}"
         for before, now in changes:  # and not refused: a queue may move a run at any time
             if before != now:
-                message = f"{where} {now}, before {before}: the result is that of neither alone."
-                history.messages.append(message)
-                warnings.warn(message, stacklevel=2)
+                tell(f"{where} {now}, before {before}: the result is that of neither alone.")
 
     ranks.start(method)
     # of a core on a CPU, so that other work on the machine is not counted
@@ -401,10 +428,9 @@ def train(
                     loss, terms, scores = ranks.loss(method, batch, epoch)
                 optimiser.zero_grad(set_to_none=True)
                 value, spread = torch.stack([loss.detach().float(), scores.detach().float().std()]).tolist()
-                if message := watch.see(value, spread, where):
-                    history.messages.append(message)
-                    if ranks.first:
-                        warnings.warn(message, stacklevel=2)
+                tell(watch.see(value, spread, where))
+                if own.disturbed and _DISTURBED not in history.messages:
+                    tell(_DISTURBED)
                 loss.backward()
                 ranks.average_gradients(method)
                 if config.clip:
@@ -416,12 +442,18 @@ def train(
                 for name, term in {"loss": loss, **terms}.items():
                     sums[name] = sums.get(name, 0.0) + float(term.detach())
             report({"epoch": epoch, "step": step + 1, "steps": steps, "epochs": config.epochs, "loss": value})
+            with machine.alone:
+                own.outside = machine.networks_built, torch.get_rng_state()
             if step + 1 < steps and time.monotonic() - saved > save_every_seconds:
                 save(epoch, step + 1)
         first_step = 0
         method.eval()
         with own.inside(), torch.inference_mode():
             values = ranks.from_first(lambda: validate(method))
+            with own_random_numbers(device):
+                images, captions = batch.images[:_SAMPLE], batch.captions[:_SAMPLE]
+                scores = method.similarity.score(method.encode_images(images), method.encode_captions(captions))
+                tell(watch.see_axes(scores, epoch))
         means = {name: total / steps for name, total in sums.items()}
         line = {"epoch": epoch, **means, "lr": optimiser.param_groups[0]["lr"], **values}
         history.epochs.append({**line, "seconds": clock() - started})

@@ -5,7 +5,7 @@ from functools import partial
 import torch
 
 from xmr_core.base.errors import XmrError
-from xmr_core.base.machine import in_single_precision, own_random_numbers
+from xmr_core.base.machine import as_a_run, own_random_numbers
 from xmr_core.base.types import Batch, Tokens
 from xmr_core.data.batches import Batches
 from xmr_core.data.prepare import DataConfig, prepare
@@ -34,7 +34,7 @@ def check_method(method: str, form: str = "matched", **options) -> list[str]:
     prepared = prepare(DataConfig(size="tiny"), progress=iter)
     batches, faults = Batches(prepared.splits["train"], _IMAGES, _CAPTIONS, 0), []
     batch = batches.batch(0, 0, batches.plan(0))
-    with own_random_numbers("cpu"), in_single_precision():
+    with own_random_numbers("cpu"), as_a_run():
         torch.manual_seed(0)
         built = build(method, prepared.inputs, form, **options)
         for rule in (_scores, partial(_gradients, untrained=method_spec(method).untrained)):

@@ -406,7 +406,7 @@ def coco_judgments(
     require_choice("absent", absent, ("drop", "count"))
     ids = (image_ids, caption_ids) if direction == "i2t" else (caption_ids, image_ids)
     queries, gallery = map(np.asarray, ids)
-    relevant = json.loads((_folder(folder) / f"{_FILES[kind]}_{DIRECTIONS[direction]}.json").read_text("utf-8"))
+    relevant = json.loads((_folder(folder) / f"{_FILES[kind]}_{DIRECTIONS[direction]}.json").read_bytes())
     members = set(gallery.tolist())
     answered = [q for q in queries.tolist() if members.intersection(relevant.get(str(q), ()))]
     if not answered:

@@ -13,6 +13,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from xmr_core.base.errors import BadInput, require_choice, require_number
+from xmr_core.base.machine import as_a_run
 from xmr_core.base.tensors import masked_mean
 from xmr_core.base.types import Corpus, EmbeddingSet, GaussianEmbedding, Representation, joined
 from xmr_core.data.batches import Split
@@ -60,6 +61,7 @@ def log_circular_variance(sets: EmbeddingSet, order: str = "mean-then-log") -> F
 _CHUNK = 256
 
 
+@as_a_run()
 def encode_split(method: Method, split: Split) -> tuple[Representation, Representation]:
     """(images, captions) of a split in split order, on the CPU. The method should be in evaluation mode."""
     device = method.device
