@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-import filelock
 import pandas as pd
 
 from xmr_core.base import files as storage
@@ -96,7 +95,7 @@ def append(table: pd.DataFrame, path: Path | str) -> int:
     path = Path(path)
     storage.make_folder(path.parent)
     key = ["run_id", "variant", "split", "relevance", "direction", "metric", "k", "protocol"]
-    with filelock.FileLock(path.with_name("." + path.name + ".lock")):
+    with storage.locked(path.with_name("." + path.name + ".lock")):
         old = read(path) if path.exists() else pd.DataFrame(columns=list(COLUMNS))
         held = set(map(tuple, old[key].astype(str).to_numpy()))
         fresh = table[[k not in held for k in map(tuple, table[key].fillna("").astype(str).to_numpy())]]
@@ -113,7 +112,7 @@ def append_once(table: pd.DataFrame, path: Path | str) -> None:
     """Add lines to a file, such as validation curves, an epoch a line; a line that differs in `value` alone is there
     already. Raises: CannotWrite."""
     path = Path(path)
-    with filelock.FileLock(path.with_name("." + path.name + ".lock")):
+    with storage.locked(path.with_name("." + path.name + ".lock")):
         if path.exists():
             key = [name for name in table if name != "value"]
             table = pd.concat([pd.read_csv(path, keep_default_na=False), table]).drop_duplicates(key)

@@ -3,20 +3,27 @@
 import hashlib
 import json
 import os
+import secrets
+import shutil
+import socket
+import sys
 import tempfile
+import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import filelock
 import torch
 from safetensors.torch import save
 from torch import Tensor
 
-from xmr_core.base.errors import BadInput, DamagedFile, XmrError
+from xmr_core.base.errors import BadInput, CannotWrite, DamagedFile, XmrError
 from xmr_core.base.fingerprint import content_hash
-from xmr_core.base.paths import cannot_write, make_folder, read_regular
+from xmr_core.base.paths import cannot_write, make_folder, open_to_append, printable, read_regular
 
 _MAGIC = b"XMR-SEALED-1\n"
 _HEAD = len(_MAGIC) + hashlib.sha256().digest_size
@@ -60,22 +67,20 @@ def atomic(path: Path | str) -> Iterator[Path]:
     """
     path = Path(path)
     make_folder(path.parent)
-    temporary = None
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
-        os.close(handle)
-        temporary = Path(name)
+        temporary.open("xb").close()  # readable by whom the user's umask says, which mkstemp does not ask
+    except OSError as e:
+        raise cannot_write(path, e) from None
+    try:
         yield temporary
-        os.chmod(temporary, 0o644)  # mkstemp makes private files; results are meant to be read by others
         publish(temporary, path)
-        temporary = None
     except XmrError:  # of whoever makes the contents; some of them are OSErrors too
         raise
     except OSError as e:
         raise cannot_write(path, e) from None
     finally:
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
 def publish(temporary: Path, path: Path) -> None:
@@ -83,6 +88,130 @@ def publish(temporary: Path, path: Path) -> None:
     with open(temporary, "rb+") as f:
         os.fsync(f.fileno())
     os.replace(temporary, path)
+
+
+@contextmanager
+def locked(path: Path | str, timeout: float = -1) -> Iterator[None]:
+    """Inside, this process alone holds the lock file `path`, which says who holds it; whoever waits for longer than a
+    second says so in one line. Raises: CannotWrite where it cannot be made, or is a link; filelock.Timeout.
+    """
+    lock, first = filelock.FileLock(path), 1.0 if timeout < 0 else timeout
+    try:
+        try:
+            lock.acquire(timeout=first)
+        except filelock.Timeout:
+            if timeout >= 0:
+                raise
+            with suppress(OSError):
+                holder = read_regular(path).decode(errors="replace").strip() or "another process"
+                print(printable(f"waiting for {path}, held by {holder}"), file=sys.stderr, flush=True)
+            lock.acquire()
+        with open_to_append(path) as file:
+            file.truncate(0)
+            utc = datetime.now(UTC).isoformat(timespec="seconds")
+            file.write(f"process {os.getpid()} on {socket.gethostname()} since {utc}\n".encode())
+    except filelock.Timeout:
+        raise
+    except OSError as e:
+        lock.release()
+        raise cannot_write(path, e) from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+# Several files that are one thing, as a model or an index: built beside the old ones, then put into their places.
+
+
+LOCK = ".xmr.lock"  # a name that no file of a user has
+_GONE = ".gone"  # an old file of this name has no successor
+
+
+@contextmanager
+def rebuilt(folder: Path, names: Sequence[str]) -> Iterator[Path]:
+    """A place for new files and folders `names`, which take those of `folder` together when the block ends well.
+
+    The last name says that all are there. Until then, and when the block fails or is killed, the old ones stay as they
+    are; old ones of these names that were not made anew are removed at the end. Raises: CannotWrite.
+    """
+    is_new, last = not folder.exists(), names[-1]
+    try:
+        with locked(make_folder(folder) / LOCK):
+            _settle(folder, names)
+            for left in (path for name in names for path in folder.glob(f".{name}.*.tmp")):  # by a kill
+                shutil.rmtree(left) if left.is_dir() and not left.is_symlink() else left.unlink()
+            place = Path(tempfile.mkdtemp(prefix=f".{last}.", suffix=".tmp", dir=folder))
+            try:
+                yield place
+                for name in names:
+                    if not (place / name).exists():
+                        (place / f"{name}{_GONE}").touch()
+                os.replace(place, _ready(folder, names))
+                _settle(folder, names)
+            finally:
+                shutil.rmtree(place, ignore_errors=True)
+    except BaseException as e:
+        if is_new:
+            with suppress(OSError):
+                (folder / LOCK).unlink(missing_ok=True)
+                folder.rmdir()
+        if isinstance(e, OSError) and not isinstance(e, XmrError):
+            raise cannot_write(folder, e) from None
+        raise
+
+
+def settled(folder: Path, names: Sequence[str], read: Callable[[], Any]) -> Any:
+    """What `read` gives of files of `rebuilt`, all of one build, whatever other processes do meanwhile, and also
+    where one was killed while it put them into their places. Raises: what `read` raises.
+    """
+    end = time.monotonic() + 10
+    while True:
+        before, fault = _state(folder, names), None
+        try:
+            out = read()
+        except XmrError as e:
+            fault = e
+        now = _state(folder, names)
+        if now == before and (not now[0] or time.monotonic() > end):
+            if fault or now[0]:
+                raise fault or DamagedFile(f"{folder} was left unfinished. Build it again, or copy it again.")
+            return out
+        if now[0]:
+            with suppress(filelock.Timeout, CannotWrite), locked(folder / LOCK, timeout=0.1):
+                _settle(folder, names)
+            time.sleep(0.01)
+
+
+def unfinished(folder: Path, names: Sequence[str]) -> bool:
+    """Whether files of `rebuilt` are not all in their places."""
+    return _ready(folder, names).is_dir()
+
+
+def _state(folder: Path, names: Sequence[str]) -> tuple:
+    found = None
+    with suppress(OSError):
+        found = (folder / names[-1]).stat()
+    return unfinished(folder, names), found and (found.st_ino, found.st_mtime_ns)
+
+
+def _ready(folder: Path, names: Sequence[str]) -> Path:
+    return folder / f".{names[-1]}.ready"
+
+
+def _settle(folder: Path, names: Sequence[str]) -> None:
+    """Put what is ready into its place; called again after a kill, it goes on where it was. Links are not followed."""
+    if not (ready := _ready(folder, names)).is_dir():
+        return
+    for name in names:
+        new, old = ready / name, folder / name
+        if os.path.lexists(old) and (
+            (ready / f"{name}{_GONE}").exists() or new.is_dir() or old.is_dir() & new.exists()
+        ):
+            os.replace(old, ready / f"{name}.{secrets.token_hex(4)}.old")
+        if new.exists():
+            os.replace(new, old)
+    shutil.rmtree(ready)
 
 
 def write_atomic(path: Path | str, content: bytes | str) -> Path:

@@ -66,10 +66,14 @@ def open_regular(path: Path | str) -> BinaryIO:
 def open_to_append(path: Path | str) -> BinaryIO:
     """A regular file opened for reading and for adding bytes at its end; an empty one where there was none.
 
-    A link is refused where the system can: in a folder of others it may lead to any file of the user.
+    A link is refused, also a second name of one file: in a folder of others it may lead to any file of the user.
     Raises: OSError, as open_regular.
     """
-    return os.fdopen(_opened(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)), "ab+")
+    handle = _opened(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0))
+    if os.fstat(handle).st_nlink > 1:
+        os.close(handle)
+        raise OSError(errno.EMLINK, "the file has a second name elsewhere", str(path))
+    return os.fdopen(handle, "ab+")
 
 
 def _opened(path: Path | str, flags: int) -> int:

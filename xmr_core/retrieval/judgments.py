@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import quote
 
-import filelock
 import numpy as np
 
 from xmr_core.base import files
@@ -64,7 +63,7 @@ class Judgments:
         act = {"query": _key(query), "item": _key(item), "verdict": verdict, "utc": utc}
         files.make_folder(self.path.parent)
         try:
-            with filelock.FileLock(f"{self.path}.lock"), open_to_append(self.path) as file:
+            with files.locked(f"{self.path}.lock"), open_to_append(self.path) as file:
                 if file.tell():
                     file.seek(-1, os.SEEK_END)
                 start = b"" if file.read(1) in (b"", b"\n") else b"\n"  # below a line that a kill cut

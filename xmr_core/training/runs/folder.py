@@ -9,7 +9,6 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-import filelock
 import pandas as pd
 import torch
 from safetensors.torch import load as load_tensors
@@ -126,7 +125,7 @@ def load_finished(folder: Path, config: RunConfig, identity: dict, locked: bool 
         run = read_run(folder, config, identity)
     except (BadInput, DamagedFile) as e:
         if not locked:
-            with filelock.FileLock(folder / "lock"):
+            with files.locked(folder / "lock"):
                 return load_finished(folder, config, identity, locked=True)
         warnings.warn(f"run {folder.name} is damaged and is made again from its last checkpoint: {e}", stacklevel=2)
         (folder / RECORD).unlink(missing_ok=True)
