@@ -13,7 +13,7 @@ from functools import partial
 
 from xmr_core import __version__
 from xmr_core.base.errors import BadInput, TrainingFailed
-from xmr_core.base.paths import printable
+from xmr_core.base.paths import printable, say
 
 
 def add_to(commands) -> None:
@@ -72,11 +72,11 @@ def train(arguments: argparse.Namespace) -> int:
     if is_first():
         rsum = run.metrics[run.metrics["metric"] == "rsum"].groupby("relevance", sort=False)["value"].first()
         short = next(name for name, run_id in short_names().items() if run_id == run.id)
-        print(f"{run.id}\n  name    {short}\n  folder  {run.folder}")
+        say(f"{run.id}\n  name    {short}\n  folder  {run.folder}")
         for kind, value in rsum.items():
             _, low, high = rsum_interval(run.per_query, kind)
-            print(f"  RSUM    {100 * value:.1f} of 600 ({kind}; {low:.1f} to {high:.1f} by the choice of images)")
-        print(f"  chance  {run.chance()[0]:.1f} (a random ranking, annotated)")
+            say(f"  RSUM    {100 * value:.1f} of 600 ({kind}; {low:.1f} to {high:.1f} by the choice of images)")
+        say(f"  chance  {run.chance()[0]:.1f} (a random ranking, annotated)")
     return 0
 
 
@@ -87,11 +87,11 @@ def runs(arguments: argparse.Namespace) -> int:
 
     table = run_table()
     if table.empty:
-        print(f"no run in {paths.root() / 'runs'}; `python -m xmr_core train dive` makes one")
+        say(f"no run in {paths.root() / 'runs'}; `python -m xmr_core train dive` makes one")
         return 0
     table["rsum"] = table["rsum"].astype(float).map("{:.1f}".format, na_action="ignore")
-    print(table.rename(columns={"rsum": "RSUM"}).to_string(index=False, na_rep=""))
-    print("\nRSUM: of 600, on annotated pairs. A name, an id or its beginning stands for the run in other commands.")
+    say(table.rename(columns={"rsum": "RSUM"}).to_string(index=False, na_rep=""))
+    say("\nRSUM: of 600, on annotated pairs. A name, an id or its beginning stands for the run in other commands.")
     return 0
 
 
@@ -111,7 +111,7 @@ def check(arguments: argparse.Namespace) -> int:
     progress = partial(tqdm, desc="reading images", leave=False, disable=None)
     network = partial(planned_network, DataConfig(dataset, root))
     report = check_corpus(dataset, reader_of(dataset), root, not arguments.shallow, progress, network)
-    print(printable(report.text()))
+    say(report.text())
     return 0 if report.usable else 1
 
 
@@ -120,7 +120,7 @@ def check_method(arguments: argparse.Namespace) -> int:
     from xmr_core.training.method_check import check_method
 
     faults = check_method(arguments.method)
-    print(printable("\n".join(f"- {sentence}" for sentence in faults) or "Nothing was found that is wrong."))
+    say("\n".join(f"- {sentence}" for sentence in faults) or "Nothing was found that is wrong.")
     return 1 if faults else 0
 
 
@@ -130,11 +130,11 @@ def info(arguments: argparse.Namespace) -> int:
     from xmr_core.base.machine import environment, resolve_device
 
     for name, value in ({"xmr_core": __version__} | vars(environment(resolve_device("auto")))).items():
-        print(f"{name:12s} {value}")
+        say(f"{name:12s} {value}")
     for kind in ("runs", "cache", "outputs"):
         folder = paths.root() / kind
         sizes = [f.stat().st_size for f in folder.rglob("*") if f.is_file()]
-        print(f"{kind:12s} {folder} ({len(sizes)} files, {sum(sizes) / 1e6:.0f} MB)")
+        say(f"{kind:12s} {folder} ({len(sizes)} files, {sum(sizes) / 1e6:.0f} MB)")
     return 0
 
 
@@ -157,7 +157,7 @@ def index(arguments: argparse.Namespace) -> int:
         build_elements(opened.images, out, opened.digest("images"))
     megabytes = sum(file["bytes"] for file in opened.about["files"].values()) / 1e6
     counts = f"{len(opened.images):,} images, {len(opened.texts):,} captions"
-    print(f"{out}: {counts}, {megabytes:,.1f} MB, encoded by {arguments.run}")
+    say(f"{out}: {counts}, {megabytes:,.1f} MB, encoded by {arguments.run}")
     return 0
 
 
@@ -181,10 +181,10 @@ def search(arguments: argparse.Namespace) -> int:
     said = {"words that the method does not know": table.attrs["unknown_words"]}
     for title, words in (said | {"words without a training caption": nearest}).items():
         if words:
-            print(printable(f"{title}: {', '.join(words)}"), file=sys.stderr)
-    for name in {"item", "text"} & {*table.columns}:  # names and captions of others
+            say(f"{title}: {', '.join(words)}", sys.stderr)
+    for name in {"item", "text"} & {*table.columns}:  # names and captions of others, each in one line
         table[name] = [printable(value).replace("\n", " ") for value in table[name]]
-    print("\n".join([table.to_string(index=False, float_format=lambda v: f"{v:.4f}"), *map(printable, lines)]))
+    say("\n".join([table.to_string(index=False, float_format=lambda v: f"{v:.4f}"), *lines]))
     return 0
 
 
@@ -218,7 +218,7 @@ def is_first() -> bool:
 def _report(event: dict) -> None:
     if event.get("epoch_done") and is_first():
         line = "epoch {}/{epochs}  loss {loss:.4f}  validation {value:.4f}".format(event["epoch"] + 1, **event)
-        print(line, file=sys.stderr, flush=True)
+        say(line, sys.stderr)
 
 
 def _end(*_) -> None:

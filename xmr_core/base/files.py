@@ -23,7 +23,7 @@ from torch import Tensor
 
 from xmr_core.base.errors import BadInput, CannotWrite, DamagedFile, XmrError
 from xmr_core.base.fingerprint import content_hash
-from xmr_core.base.paths import cannot_write, make_folder, open_to_append, printable, read_regular
+from xmr_core.base.paths import cannot_write, make_folder, open_to_append, read_regular, say
 
 _MAGIC = b"XMR-SEALED-1\n"
 _HEAD = len(_MAGIC) + hashlib.sha256().digest_size
@@ -104,7 +104,7 @@ def locked(path: Path | str, timeout: float = -1) -> Iterator[None]:
                 raise
             with suppress(OSError):
                 holder = read_regular(path).decode(errors="replace").strip() or "another process"
-                print(printable(f"waiting for {path}, held by {holder}"), file=sys.stderr, flush=True)
+                say(f"waiting for {path}, held by {holder}", sys.stderr)
             lock.acquire()
         with open_to_append(path) as file:
             file.truncate(0)

@@ -7,11 +7,9 @@ import re
 import stat
 import sys
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TextIO
 
-from xmr_core.base.errors import BadInput, CannotWrite
-
-_ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b.?", re.S)
+from xmr_core.base.errors import BadInput, CannotWrite, printable
 
 
 def root() -> Path:
@@ -102,15 +100,9 @@ def read_regular(path: Path | str) -> bytes:
         return f.read()
 
 
-def printable(text: object) -> str:
-    r"""A text of others for a terminal or a figure: escape sequences are removed, other control characters, marks that
-    turn the direction of writing, and bytes that are no text become '�'. Line ends stay.
-
-    >>> printable("a \x1b[31mred\x1b[0m dog\x07")
-    'a red dog�'
-    """
-    plain = _ESCAPES.sub("", str(text))
-    return "".join(c if c.isprintable() or c in "\n\t" else "�" for c in plain)
+def say(text: object, file: TextIO | None = None) -> None:
+    """Print a line that may hold texts of others, by default where `print` does."""
+    print(printable(text), file=file, flush=True)
 
 
 def plain_math(text: object) -> str:

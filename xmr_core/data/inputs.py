@@ -14,7 +14,7 @@ from torch import Tensor
 from tqdm.auto import tqdm
 
 from xmr_core.base import files, fingerprint
-from xmr_core.base.errors import BadInput, DamagedFile
+from xmr_core.base.errors import BadInput, DamagedFile, require_number
 from xmr_core.base.paths import require_trusted
 from xmr_core.base.row_file import JoinedRows, RowFile
 from xmr_core.base.types import Corpus, Features, Pixels, Tokens
@@ -190,7 +190,8 @@ class Describer:
     def read(cls, folder: Path, description: Mapping) -> "Describer":
         """The one that `write` wrote. Raises: BadInput for an extractor of one's own that cannot be imported here, or
         is not trusted; DamagedFile for a file that is not whole."""
-        kind, resolution = description["kind"], int(description["resolution"])
+        kind, resolution = description["kind"], description["resolution"]
+        require_number("resolution", resolution, 0, most=pretrained.LARGEST_SIDE)
         network, learned = (_tensors(folder / TENSORS, prefix) for prefix in ("network.", "reduction."))
         extractor = reduction = None
         if kind in RESOLUTIONS:

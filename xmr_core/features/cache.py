@@ -209,7 +209,7 @@ def cached_features(
 
     def work(start: int) -> Iterator[np.ndarray]:
         batches = [selected[n : n + extractor.batch] for n in range(start, len(selected), extractor.batch)]
-        shown = {"desc": f"describing {corpus.name}", "unit": "image", "disable": progress is not None}
+        shown = {"desc": f"describing {paths.printable(corpus.name)}", "unit": "image", "disable": progress is not None}
         bar = tqdm(total=len(selected), initial=start, **shown)
         with reused_buffers(), ThreadPoolExecutor(1) as reader, bar:
             coming = [reader.submit(pixels_of, batch) for batch in batches[:_AHEAD]]
