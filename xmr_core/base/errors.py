@@ -92,7 +92,7 @@ LARGEST_SEED = 2**63 - 1  # that torch and numpy both take
 def require_number(
     name: str, value: object, low: float = -math.inf, above: float = -math.inf, hint: str = "", most: float = LARGEST
 ) -> None:
-    """Raise BadInput unless value is a finite real number, at least `low`, more than `above` and no more than `most`."""
+    """Raise BadInput unless value is a finite real number, at least `low`, more than `above`, at most `most`."""
     number = isinstance(value, Real) and not isinstance(value, bool)
     if not number or not max(low, -LARGEST) <= value <= most or value <= above:
         bound = f" above {above:g}" if above > -math.inf else f" of at least {low:g}" if low > -math.inf else ""
@@ -170,8 +170,4 @@ def _require_field(name: str, value: object, kinds: tuple, limits: tuple[float, 
 
 
 def _shown(value: object) -> str:
-    try:
-        text = repr(value)
-    except ValueError:  # an integer of too many digits
-        text = "a huge number"
-    return text if len(text) < 60 else f"{text[:57]}…"
+    return text if len(text := repr(value)) < 60 else f"{text[:57]}…"

@@ -7,12 +7,12 @@ import secrets
 import shutil
 import socket
 import sys
-import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ import torch
 from safetensors.torch import save
 from torch import Tensor
 
-from xmr_core.base.errors import BadInput, CannotWrite, DamagedFile, XmrError
+from xmr_core.base.errors import BadInput, DamagedFile, XmrError
 from xmr_core.base.fingerprint import content_hash
 from xmr_core.base.paths import cannot_write, make_folder, open_to_append, read_regular, say
 
@@ -62,6 +62,7 @@ def atomic(path: Path | str) -> Iterator[Path]:
     Use it for contents that something else writes (a library, or code that writes piece by piece); write_atomic is for
     the others. Raises: CannotWrite when the folder refuses; errors of this package inside the block stay what they are.
 
+    >>> import tempfile
     >>> with atomic(Path(tempfile.mkdtemp()) / "words.txt") as temporary:
     ...     _ = temporary.write_text("a dog")
     """
@@ -69,10 +70,7 @@ def atomic(path: Path | str) -> Iterator[Path]:
     make_folder(path.parent)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
-        temporary.open("xb").close()  # readable by whom the user's umask says, which mkstemp does not ask
-    except OSError as e:
-        raise cannot_write(path, e) from None
-    try:
+        temporary.open("xb").close()  # readable by whom the user's umask says, which tempfile does not ask
         yield temporary
         publish(temporary, path)
     except XmrError:  # of whoever makes the contents; some of them are OSErrors too
@@ -80,7 +78,8 @@ def atomic(path: Path | str) -> Iterator[Path]:
     except OSError as e:
         raise cannot_write(path, e) from None
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):
+            temporary.unlink()
 
 
 def publish(temporary: Path, path: Path) -> None:
@@ -91,27 +90,22 @@ def publish(temporary: Path, path: Path) -> None:
 
 
 @contextmanager
-def locked(path: Path | str, timeout: float = -1) -> Iterator[None]:
+def locked(path: Path | str) -> Iterator[None]:
     """Inside, this process alone holds the lock file `path`, which says who holds it; whoever waits for longer than a
-    second says so in one line. Raises: CannotWrite where it cannot be made, or is a link; filelock.Timeout.
+    second says so in one line. Raises: CannotWrite where it cannot be made, or is a link.
     """
-    lock, first = filelock.FileLock(path), 1.0 if timeout < 0 else timeout
+    lock = filelock.FileLock(path)
     try:
-        try:
-            lock.acquire(timeout=first)
-        except filelock.Timeout:
-            if timeout >= 0:
-                raise
-            with suppress(OSError):
-                holder = read_regular(path).decode(errors="replace").strip() or "another process"
-                say(f"waiting for {path}, held by {holder}", sys.stderr)
+        with suppress(filelock.Timeout):
+            lock.acquire(timeout=1)
+        if not lock.is_locked:
+            holder = read_regular(path).decode(errors="replace").strip() or "another process"
+            say(f"waiting for {path}, held by {holder}", sys.stderr)
             lock.acquire()
         with open_to_append(path) as file:
             file.truncate(0)
             utc = datetime.now(UTC).isoformat(timespec="seconds")
             file.write(f"process {os.getpid()} on {socket.gethostname()} since {utc}\n".encode())
-    except filelock.Timeout:
-        raise
     except OSError as e:
         lock.release()
         raise cannot_write(path, e) from None
@@ -125,7 +119,6 @@ def locked(path: Path | str, timeout: float = -1) -> Iterator[None]:
 
 
 LOCK = ".xmr.lock"  # a name that no file of a user has
-_GONE = ".gone"  # an old file of this name has no successor
 
 
 @contextmanager
@@ -135,64 +128,67 @@ def rebuilt(folder: Path, names: Sequence[str]) -> Iterator[Path]:
     The last name says that all are there. Until then, and when the block fails or is killed, the old ones stay as they
     are; old ones of these names that were not made anew are removed at the end. Raises: CannotWrite.
     """
-    is_new, last = not folder.exists(), names[-1]
+    is_new = not folder.exists()
     try:
         with locked(make_folder(folder) / LOCK):
             _settle(folder, names)
             for left in (path for name in names for path in folder.glob(f".{name}.*.tmp")):  # by a kill
-                shutil.rmtree(left) if left.is_dir() and not left.is_symlink() else left.unlink()
-            place = Path(tempfile.mkdtemp(prefix=f".{last}.", suffix=".tmp", dir=folder))
+                _remove(left)
+            place = make_folder(folder / f".{names[-1]}.{secrets.token_hex(4)}.tmp")
             try:
                 yield place
-                for name in names:
-                    if not (place / name).exists():
-                        (place / f"{name}{_GONE}").touch()
+                gone = [folder / name for name in names if not (place / name).exists()]
                 os.replace(place, _ready(folder, names))
                 _settle(folder, names)
+                for path in gone:
+                    _remove(path)
             finally:
                 shutil.rmtree(place, ignore_errors=True)
-    except BaseException as e:
+    except BaseException:
         if is_new:
             with suppress(OSError):
                 (folder / LOCK).unlink(missing_ok=True)
                 folder.rmdir()
-        if isinstance(e, OSError) and not isinstance(e, XmrError):
-            raise cannot_write(folder, e) from None
         raise
 
 
-def settled(folder: Path, names: Sequence[str], read: Callable[[], Any]) -> Any:
-    """What `read` gives of files of `rebuilt`, all of one build, whatever other processes do meanwhile, and also
-    where one was killed while it put them into their places. Raises: what `read` raises.
+def settled(names: Sequence[str]) -> Callable[[Callable], Callable]:
+    """A decorator for what reads files of `rebuilt` from its first argument, a folder: it gets all of one build,
+    whatever other processes do meanwhile, and also where one was killed while it put them into their places.
     """
-    end = time.monotonic() + 10
-    while True:
-        before, fault = _state(folder, names), None
-        try:
-            out = read()
-        except XmrError as e:
-            fault = e
-        now = _state(folder, names)
-        if now == before and (not now[0] or time.monotonic() > end):
-            if fault or now[0]:
-                raise fault or DamagedFile(f"{folder} was left unfinished. Build it again, or copy it again.")
-            return out
-        if now[0]:
-            with suppress(filelock.Timeout, CannotWrite), locked(folder / LOCK, timeout=0.1):
-                _settle(folder, names)
-            time.sleep(0.01)
+
+    def decorate(read: Callable) -> Callable:
+        @wraps(read)
+        def reading(folder: Path | str, *args, **named) -> Any:
+            place, end = Path(folder).expanduser(), time.monotonic() + 10
+            while True:
+                before, fault = _state(place, names), None
+                try:
+                    out = read(folder, *args, **named)
+                except XmrError as e:
+                    fault = e
+                if before == _state(place, names) and (not before[0] or time.monotonic() > end):
+                    if fault or before[0]:
+                        raise fault or DamagedFile(f"{place} was left unfinished. Build it again.")
+                    return out
+                if before[0]:
+                    with suppress(OSError), filelock.FileLock(place / LOCK, timeout=0.1):
+                        _settle(place, names)
+                    time.sleep(0.01)
+
+        return reading
+
+    return decorate
+
+
+def _state(folder: Path, names: Sequence[str]) -> tuple:
+    seen = last.stat() if (last := folder / names[-1]).exists() else None
+    return unfinished(folder, names), seen and (seen.st_ino, seen.st_mtime_ns)
 
 
 def unfinished(folder: Path, names: Sequence[str]) -> bool:
     """Whether files of `rebuilt` are not all in their places."""
-    return _ready(folder, names).is_dir()
-
-
-def _state(folder: Path, names: Sequence[str]) -> tuple:
-    found = None
-    with suppress(OSError):
-        found = (folder / names[-1]).stat()
-    return unfinished(folder, names), found and (found.st_ino, found.st_mtime_ns)
+    return _ready(folder, names).is_dir() and not _ready(folder, names).is_symlink()
 
 
 def _ready(folder: Path, names: Sequence[str]) -> Path:
@@ -201,22 +197,25 @@ def _ready(folder: Path, names: Sequence[str]) -> Path:
 
 def _settle(folder: Path, names: Sequence[str]) -> None:
     """Put what is ready into its place; called again after a kill, it goes on where it was. Links are not followed."""
-    if not (ready := _ready(folder, names)).is_dir():
+    if not unfinished(folder, names):
         return
     for name in names:
-        new, old = ready / name, folder / name
-        if os.path.lexists(old) and (
-            (ready / f"{name}{_GONE}").exists() or new.is_dir() or old.is_dir() & new.exists()
-        ):
-            os.replace(old, ready / f"{name}.{secrets.token_hex(4)}.old")
+        new, old = _ready(folder, names) / name, folder / name
         if new.exists():
+            if os.path.lexists(old) and (new.is_dir() or old.is_dir()):
+                os.replace(old, new.with_name(f"{name}.old"))
             os.replace(new, old)
-    shutil.rmtree(ready)
+    shutil.rmtree(_ready(folder, names))
+
+
+def _remove(path: Path) -> None:
+    shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink(missing_ok=True)
 
 
 def write_atomic(path: Path | str, content: bytes | str) -> Path:
     """Write a complete file or nothing. Raises: CannotWrite when the folder is full, read-only or no folder.
 
+    >>> import tempfile
     >>> write_atomic(Path(tempfile.mkdtemp()) / "words.txt", "a dog").read_text()
     'a dog'
     """
@@ -256,6 +255,7 @@ def read_record(path: Path | str) -> dict[str, Any]:
 
     Raises: DamagedFile when the file is missing, was altered in any byte, or was written by something else.
 
+    >>> import tempfile
     >>> read_record(write_record(Path(tempfile.mkdtemp()) / "run.json", {"alpha": 16}))
     {'alpha': 16}
     """

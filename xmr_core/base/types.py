@@ -251,8 +251,7 @@ class Relevance:
     gallery_ids: np.ndarray
 
     def __post_init__(self):
-        kinds = {getattr(part, "dtype", np.dtype(object)).kind for part in (self.indptr, self.indices)}
-        if not kinds <= {"i", "u"} or self.indptr.ndim != 1 or self.indices.ndim != 1:
+        if any(part.ndim != 1 or (len(part) and part.dtype.kind not in "iu") for part in (self.indptr, self.indices)):
             raise BadInput("indptr and indices are lists of whole numbers.")
         outside = len(self.indices) and not 0 <= self.indices.min() <= self.indices.max() < len(self.gallery_ids)
         ends = [0, *self.indptr[-1:].tolist()] == [*self.indptr[:1].tolist(), len(self.indices)]

@@ -191,7 +191,7 @@ class Describer:
         """The one that `write` wrote. Raises: BadInput for an extractor of one's own that cannot be imported here, or
         is not trusted; DamagedFile for a file that is not whole."""
         kind, resolution = description["kind"], description["resolution"]
-        require_number("resolution", resolution, 0, most=pretrained.LARGEST_SIDE)
+        require_number("resolution", resolution, 0, most=pretrained.MOST_PIXELS)
         network, learned = (_tensors(folder / TENSORS, prefix) for prefix in ("network.", "reduction."))
         extractor = reduction = None
         if kind in RESOLUTIONS:

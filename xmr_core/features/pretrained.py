@@ -129,29 +129,22 @@ def library() -> ModuleType:
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
-    """Without the progress bars, reports and advice of transformers. Errors are still raised."""
-    logging = library().utils.logging
-    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error(), logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(verbosity)
-        if bars:
-            logging.enable_progress_bar()
-
-
-@contextmanager
-def offline() -> Iterator[None]:
-    """Inside, the hub's library reaches nothing, whatever a file of a model names."""
+def quiet(online: bool = False) -> Iterator[None]:
+    """Without the progress bars, reports and advice of transformers. Errors are still raised. online: reach the hub;
+    else nothing is fetched, whatever a file of a model names."""
     from huggingface_hub import constants
 
-    before, constants.HF_HUB_OFFLINE = constants.HF_HUB_OFFLINE, True
+    logging, before = library().utils.logging, constants.HF_HUB_OFFLINE
+    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error(), logging.disable_progress_bar()
+    constants.HF_HUB_OFFLINE = before or not online
     try:
         yield
     finally:
         constants.HF_HUB_OFFLINE = before
+        logging.set_verbosity(verbosity)
+        if bars:
+            logging.enable_progress_bar()
 
 
 def _hub_folder(name: str, revision: str | None) -> Path:
@@ -161,7 +154,7 @@ def _hub_folder(name: str, revision: str | None) -> Path:
     download = partial(snapshot_download, name, revision=revision, allow_patterns=_HUB_FILES, ignore_patterns="*/*")
     for local in (True, False):  # a cached copy is used as it is
         try:
-            with quiet():
+            with quiet(online=True):
                 folder = Path(download(local_files_only=local))
             model_files(folder, name)
             return folder
@@ -199,7 +192,7 @@ def load_pretrained(source: Source, kind: str) -> tuple[nn.Module, ModelFolder]:
         options = {"dtype": torch.float32, "use_safetensors": True, "output_loading_info": True, **LOCAL}
         # numbers take a byte or more, and a tensor that is loaded counts twice
         most = 4 * sum(file.stat().st_size for file in model_files(folder.path, name)) + 10**8
-        with alone, quiet(), offline(), at_most(most):
+        with alone, quiet(), at_most(most):
             model, report = library().AutoModel.from_pretrained(folder.path, config=config, **options)
     except SafetensorError as e:
         raise DamagedFile(f"{name}: the weights are no whole safetensors file ({e}). Copy them again.") from None
@@ -217,7 +210,7 @@ def load_pretrained(source: Source, kind: str) -> tuple[nn.Module, ModelFolder]:
 def tower_config(folder: ModelFolder, kind: str):
     """The config of a model, or of one of its two towers."""
     try:
-        with quiet(), offline():
+        with quiet():
             config = library().AutoConfig.from_pretrained(folder.path, **LOCAL)
         for part in (config, *(getattr(config, tower, None) for tower in _TOWERS.values())):
             if "/" in str(getattr(part, "_attn_implementation", "")):
@@ -239,7 +232,7 @@ def build(architecture: dict, kind: str) -> nn.Module:
     """The network with random weights, without a learned pooler. Raises: BadInput for an unknown architecture."""
     model_type = str(architecture.get("model_type"))
     try:
-        with alone, quiet(), offline(), at_most():
+        with alone, quiet(), at_most():
             config = library().AutoConfig.for_model(**architecture)
             model = library().AutoModel.from_config(config, dtype=torch.float32, trust_remote_code=False)
     except Exception as e:
@@ -279,7 +272,7 @@ def _first_line(e: Exception) -> str:
 
 _MEAN, _STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet, RGB in [0, 1]
 _USUAL = 224  # pixels, where no file names a resolution
-LARGEST_SIDE = 8192  # pixels of an image for a network
+MOST_PIXELS = 8192  # pixels of an image for a network
 _BICUBIC, _WARPED = 3, 384  # the filter where none is named; pixels from which on ConvNeXt squashes
 
 
@@ -302,7 +295,7 @@ class Scaling:
     bgr: bool = False
 
     def __post_init__(self):
-        require_number("resolution", self.resolution, 1, most=LARGEST_SIDE)
+        require_number("resolution", self.resolution, 1, most=MOST_PIXELS)
         for number in (*self.mean, *self.std, self.factor, *(1 / s if s else math.inf for s in self.std)):
             require_number("mean, deviation and factor of pixels", number)
 
@@ -369,7 +362,7 @@ def _edge(size) -> int:
     values = {size} if isinstance(size, int) else set(size)
     if isinstance(size, dict):
         values = {size[key] for key in ("shortest_edge", "height", "width") if size.get(key)}
-    if len(values) != 1 or not all(isinstance(v, int) and 0 < v <= LARGEST_SIDE for v in values):
+    if len(values) != 1 or not all(isinstance(v, int) and 0 < v <= MOST_PIXELS for v in values):
         raise ValueError(f"images of size {str(size)[:60]}; only square ones can be given")
     return values.pop()
 
@@ -565,7 +558,7 @@ def _load(folder: ModelFolder):
         raise BadInput(f"{folder.name} holds no tokenizer (tokenizer.json, or vocab.txt). Copy it into the folder.")
     tokenizer = None
     try:
-        with quiet(), offline():
+        with quiet():
             # a class may want the package sentencepiece though tokenizer.json has all of it
             with suppress(ImportError):
                 tokenizer = library().AutoTokenizer.from_pretrained(folder.path, **LOCAL)

@@ -215,6 +215,7 @@ def model_card(label: str, about: Mapping) -> str:
     )  # fmt: skip
 
 
+@files.settled(_NAMES)
 def read_model(folder: Path | str, verify: bool = True) -> Model:
     """The model in a folder of `write_model`.
 
@@ -222,10 +223,6 @@ def read_model(folder: Path | str, verify: bool = True) -> Model:
     format; DamagedFile for a file that is missing, altered, or does not fit.
     """
     folder = Path(folder).expanduser()
-    return files.settled(folder, _NAMES, lambda: _read_model(folder, verify))
-
-
-def _read_model(folder: Path, verify: bool) -> Model:
     try:
         config = read_config(folder)
         if verify:
@@ -309,7 +306,7 @@ def hub_folder(name: str) -> Path:
         needed = [CONFIG, CARD, *read_config(folder)["files"]]
     except Exception:  # of transformers, or not there
         return find_pretrained(name).path
-    with _reached(f"model {name!r} was not downloaded", "Try again, or copy its folder here."), quiet():
+    with _reached(f"model {name!r} was not downloaded", "Try again, or copy its folder here."), quiet(online=True):
         # folder.name is the commit of this config.json, should another one come meanwhile
         return Path(hub.snapshot_download(repository, revision=folder.name, allow_patterns=needed))
 

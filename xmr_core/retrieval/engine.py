@@ -95,6 +95,7 @@ def build_elements(
     return _build(gallery, folder, digest, _LISTS_OWN, trained, facts)
 
 
+@settled(_LISTS_OWN)
 def open_elements(
     folder: Path | str, gallery: Representation, digest: str, verify: bool = False, probes: int = PROBES
 ) -> Elements:
@@ -106,12 +107,7 @@ def open_elements(
     Raises: BadInput without faiss, for a folder without a finished index, or for elements of another gallery;
         DamagedFile for a file that is missing, cut or altered.
     """
-    faiss = faiss_library()
-    return settled(Path(folder), _LISTS_OWN, lambda: _open_elements(faiss, folder, gallery, digest, verify, probes))
-
-
-def _open_elements(faiss, folder: Path | str, gallery: Representation, digest: str, verify: bool, probes: int):
-    again = "build_elements, or the command `index` with --elements"
+    faiss, again = faiss_library(), "build_elements, or the command `index` with --elements"
     about = _read_manifest(Path(folder) / MANIFEST, gallery, digest, again)
     check_files(Path(folder), {LISTS: about["files"][LISTS]}, again, verify)
     index = faiss.read_index(str(Path(folder) / LISTS), faiss.IO_FLAG_MMAP | faiss.IO_FLAG_READ_ONLY)
@@ -139,6 +135,7 @@ def build_engine(
     return _build(gallery, folder, digest, _ENGINE_OWN, empty, facts)
 
 
+@settled(_ENGINE_OWN)
 def open_engine(
     folder: Path | str, gallery: Representation, digest: str, client: object = None, url: str = ""
 ) -> Elements:
@@ -150,10 +147,6 @@ def open_engine(
         for vectors on a server without its address; DamagedFile where the engine has lost elements, cannot read its
         files or does not answer.
     """
-    return settled(Path(folder), _ENGINE_OWN, lambda: _open_engine(folder, gallery, digest, client, url))
-
-
-def _open_engine(folder: Path | str, gallery: Representation, digest: str, client: object, url: str) -> Elements:
     about = _read_manifest(Path(folder) / ENGINE_MANIFEST, gallery, digest, "build_engine")
     if about["server"] and not url and client is None:
         raise BadInput(f"the elements of {folder} are on a server, whose address you give: open_engine(…, url=…).")

@@ -203,6 +203,7 @@ def _chunks(items: Representation) -> Iterable[Representation]:
     return (items[start : start + _WRITTEN] for start in range(0, len(items), _WRITTEN))
 
 
+@files.settled(_OWN)
 def open_index(folder: Path | str, verify: bool = False, images: Path | str = "") -> Library:
     """An index as a library, for rank and search. Items are memory-mapped, so a million images open in about a second,
     most of which is spent on their names.
@@ -217,10 +218,6 @@ def open_index(folder: Path | str, verify: bool = False, images: Path | str = ""
         missing, cut or altered. Every message says what to do.
     """
     folder = files.existing(folder, "index")
-    return files.settled(folder, _OWN, lambda: _open(folder, verify, images))
-
-
-def _open(folder: Path, verify: bool, images: Path | str) -> Library:
     try:
         about = model_folder.read_manifest(folder / MANIFEST, FORMAT, _AGAIN)
         model_folder.check_files(folder, about["files"], _AGAIN, verify, (ITEMS, RELEVANCE, IMAGES))
