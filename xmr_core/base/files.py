@@ -132,8 +132,9 @@ def rebuilt(folder: Path, names: Sequence[str]) -> Iterator[Path]:
     try:
         with locked(make_folder(folder) / LOCK):
             _settle(folder, names)
-            for left in (path for name in names for path in folder.glob(f".{name}.*.tmp")):  # by a kill
-                _remove(left)
+            left_over = (path for name in names for path in folder.glob(f".{name}.*.tmp"))
+            for path in (_ready(folder, names), *left_over):  # by a kill, or a link of others
+                _remove(path)
             place = make_folder(folder / f".{names[-1]}.{secrets.token_hex(4)}.tmp")
             try:
                 yield place
