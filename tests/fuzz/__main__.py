@@ -13,7 +13,7 @@ KILLS = ("cache", "index", "training")
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--count", type=int, default=1000, help="damaged files of others, beside odd files, values and doors")
+    parser.add_argument("--count", type=int, default=1000, help="damaged files of others, beside odd ones and values")
     parser.add_argument("--flips", type=int, default=60, help="of single bits, for every kind of file that is written")
     parser.add_argument("--kills", type=int, default=0, help="over all kinds; each takes seconds")
     parser.add_argument("--seed", type=int, default=0)

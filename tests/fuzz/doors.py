@@ -1,5 +1,5 @@
 """Doors through which files, names and processes of others reach further than they should: links where something is
-written, addresses and paths in files, numbers that are obeyed, texts on the terminal, forks, and builds that end early."""
+written, addresses and paths in files, numbers that are obeyed, texts on the terminal, forks, builds that end early."""
 
 import contextlib
 import io
@@ -64,7 +64,10 @@ def prepared(place: Path) -> dict[str, Path]:
 
 def _table(path: Path) -> None:
     table = pd.DataFrame({name: ["1"] for name in results.COLUMNS})
-    results.append(table, path), results.append_once(pd.DataFrame({"value": [1]}), path.with_name("curves.csv"))
+    (
+        results.append(table, path),
+        results.append_once(pd.DataFrame({"epoch": [1], "value": [1]}), path.with_name("curves.csv")),
+    )
 
 
 def _elements(folder: Path) -> None:
@@ -150,8 +153,8 @@ def _of_index(folder: Path, rng: random.Random, told: list[str]) -> None:
     if kind == "items.json":
         files.write_json(folder / kind, _changed(files.read_json(folder / kind), rng, told))
     elif kind == "relevance":
-        odd = (np.array([[0, 1]]), np.array(0), np.array([0.5, 1]), np.arange(9)[::-1], np.array([-1, 2**62]), np.zeros(0))
-        arrays = {f"annotated/{name}": rng.choice(odd).copy() for name in ("indptr", "indices")}
+        odd = ([[0, 1]], 0, [0.5, 1], [9, 4, 0], [-1, 2**62], [])
+        arrays = {f"annotated/{name}": np.array(rng.choice(odd)) for name in ("indptr", "indices")}
         (folder / "relevance.safetensors").write_bytes(save_arrays(arrays))
     else:
         about = _changed(about, rng, told)
@@ -162,7 +165,7 @@ def _of_index(folder: Path, rng: random.Random, told: list[str]) -> None:
 
 def _of_json(name: str, folder: Path, rng: random.Random, told: list[str]) -> None:
     path = folder / name
-    before = files.read_json(path) if path.exists() else {"size": {"shortest_edge": 32}, "crop_pct": 0.9, "do_rescale": 1}
+    before = files.read_json(path) if path.exists() else {"size": {"shortest_edge": 32}, "crop_pct": 0.9}
     path.write_text(json.dumps(_changed(before, rng, told)))
 
 
@@ -221,7 +224,7 @@ def bound_cases(base: dict[str, Path], place: Path, count: int, rng: random.Rand
 # Texts of others on the terminal.
 
 
-SEQUENCES = ("\x1b[2J", "\x1b]0;t\x07", "\x1b]8;;http://x\x1b\\", "\x9b31m", "\u202e", "\x07", "\x08", "\r", "\x1b", "\u2066")
+SEQUENCES = ("\x1b[2J", "\x1b]0;t\x07", "\x1b]8;;http://x\x1b\\", "\x9b31m", "\u202e", "\x07", "\x08", "\r", "\x1b")
 
 
 def terminal_cases(place: Path, count: int, rng: random.Random) -> list[Case]:
@@ -266,8 +269,8 @@ def terminal_cases(place: Path, count: int, rng: random.Random) -> list[Case]:
 def address_cases(base: dict[str, Path], place: Path) -> list[Case]:
     def engine(folder: Path) -> None:
         library = open_index(folder)
-        about = {"format": 1, "gallery": library.digest("images"), "items": 3, "elements": 12, "slots": 4, "graph": False}
-        files.write_record(folder / "engine.json", about | {"server": "http://127.0.0.1:9"})
+        about = {"format": 1, "gallery": library.digest("images"), "items": 3, "elements": 12, "slots": 4}
+        files.write_record(folder / "engine.json", about | {"graph": False, "server": "http://127.0.0.1:9"})
         open_engine(folder, library.images, library.digest("images"))
 
     def weights(folder: Path) -> None:
@@ -286,8 +289,8 @@ def address_cases(base: dict[str, Path], place: Path) -> list[Case]:
         files.write_record(folder / "index.json", about)
         open_index(folder)
 
-    asked = {"engine": ("index", engine), "weights": ("bert", weights), "adapter": ("bert", adapter),
-             "list": ("index", listed)}  # fmt: skip
+    asked = {"engine": ("index", engine), "weights": ("bert", weights), "adapter": ("bert", adapter)}
+    asked["list"] = "index", listed
 
     def act(kind: str) -> str:
         given, use = asked[kind]
@@ -338,7 +341,7 @@ def time_cases(place: Path, count: int, rng: random.Random) -> list[Case]:
             opened = open_index(folder)
             elements = open_elements(folder, opened.images, opened.digest("images"))
             for one in (None, elements):
-                answers.add(search(opened, "a red circle", k=3, elements=one).to_csv())
+                answers.add(tuple(search(opened, "a red circle", k=3, elements=one)["item"]))
 
         threads = [threading.Thread(target=ask) for _ in range(4)]
         [thread.start() for thread in threads]
