@@ -109,7 +109,7 @@ def prepared(base: Path) -> dict[str, Written]:
         paths = [
             path
             for path in sorted(place.rglob("*"))
-            if path.is_file() and path.name not in (*PASSING, ".lock", "README.md")
+            if path.is_file() and path.name not in (*PASSING, ".xmr-lock", "README.md")
         ]
         files |= {f"{kind}, {path.relative_to(place)}": Written(path, use) for path in paths}
     files["run, state.sealed"] = Written(run.folder / "state.sealed", of_state)

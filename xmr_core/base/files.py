@@ -118,7 +118,7 @@ def locked(path: Path | str) -> Iterator[None]:
 # Several files that are one thing, as a model or an index: built beside the old ones, then put into their places.
 
 
-LOCK = ".xmr.lock"  # a name that no file of a user has
+LOCK = ".xmr-lock"  # a name that no file of a user has
 
 
 @contextmanager
