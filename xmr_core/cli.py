@@ -8,7 +8,7 @@ from pathlib import Path
 
 from xmr_core import __version__, commands
 from xmr_core.base.errors import XmrError
-from xmr_core.base.paths import forgive_console, printable
+from xmr_core.base.paths import forgive_console, printable, say
 
 # Each declares its commands (`add_to`) and says what runs them (`COMMANDS`: name → arguments → exit status).
 PARTS = (commands,)
@@ -48,7 +48,7 @@ def main(argv: list[str] | None = None, parts: tuple = PARTS) -> int:
         said = str(e)
         if not isinstance(e, XmrError):  # of the system, which no message foresaw
             said = f"{type(e).__name__}: {said.partition(chr(10))[0]}. XMR_DEBUG=1 shows where."
-        print(printable(f"error: {said}"), file=sys.stderr)
+        say(f"error: {said}", sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("\ninterrupted; finished training epochs are saved, and the same command goes on there", file=sys.stderr)

@@ -15,7 +15,7 @@ from functools import partial
 
 from xmr_core import __version__
 from xmr_core.base.errors import BadInput, TrainingFailed
-from xmr_core.base.paths import printable
+from xmr_core.base.paths import printable, say
 
 _FLAGS = {
     "dataset": "scenes (default), flickr8k, flickr30k, coco, cub, …", "data_root": "the folder of its files",
@@ -73,12 +73,12 @@ def add_to(commands) -> None:
         parser.add_argument("--json", action="store_true", help="one JSON object for programs")
 
 
-def say(arguments: argparse.Namespace, value: dict, text: object) -> int:
+def output(arguments: argparse.Namespace, value: dict, text: object) -> int:
     """Print one object for programs, in ASCII and with null for what is no number, or a text for people. Returns 0."""
     if arguments.json:
         text = json.dumps(value, default=lambda v: v.item() if hasattr(v, "item") else str(v))
         text = json.dumps(json.loads(text, parse_constant=lambda _: None))
-    print(printable(text))
+    say(text)
     return 0
 
 
@@ -98,7 +98,7 @@ def train(arguments: argparse.Namespace) -> int:
         short = next(name for name, run_id in short_names().items() if run_id == run.id)
         about = {"run": run.id, "name": short, "folder": str(run.folder)}
         lines = [run.id, f"  name    {short}", f"  folder  {run.folder}", *quality_lines(run)]
-        say(arguments, about | results_of(run), "\n".join(lines))
+        output(arguments, about | results_of(run), "\n".join(lines))
     return 0
 
 
@@ -137,7 +137,7 @@ def options(arguments: argparse.Namespace) -> int:
 
     table = all_options(train_config(arguments))
     lines = [f"{r.name}={r.value}  {r.help}" for r in table.itertuples(index=False)]
-    return say(arguments, {"options": table.to_dict("records")}, "\n".join(lines))
+    return output(arguments, {"options": table.to_dict("records")}, "\n".join(lines))
 
 
 def runs(arguments: argparse.Namespace) -> int:
@@ -148,11 +148,11 @@ def runs(arguments: argparse.Namespace) -> int:
     table = run_table()
     value = {"runs": table.astype(object).where(table.notna(), None).to_dict("records")}
     if table.empty:
-        return say(arguments, value, f"no run in {paths.root() / 'runs'}; `python -m xmr_core train dive` makes one")
+        return output(arguments, value, f"no run in {paths.root() / 'runs'}; `python -m xmr_core train dive` makes one")
     table["rsum"] = table["rsum"].astype(float).map("{:.1f}".format, na_action="ignore")
     text = table.rename(columns={"rsum": "RSUM"}).to_string(index=False, na_rep="")
     note = "RSUM: of 600, on annotated pairs. A name, an id or its beginning stands for the run in other commands."
-    return say(arguments, value, f"{text}\n\n{note}")
+    return output(arguments, value, f"{text}\n\n{note}")
 
 
 def rm(arguments: argparse.Namespace) -> int:
@@ -189,7 +189,7 @@ def check(arguments: argparse.Namespace) -> int:
     read = word_pieces(arguments.text_model).readings if arguments.text_model else None
     report = check_corpus(dataset, reader_of(dataset), root, not arguments.shallow, progress, network, read)
     value = {"usable": report.usable, **vars(report), "splits": report.splits.to_dict("index")}
-    say(arguments, value, report.text())
+    output(arguments, value, report.text())
     return 0 if report.usable else 1
 
 
@@ -198,7 +198,7 @@ def check_method(arguments: argparse.Namespace) -> int:
     from xmr_core.training.method_check import check_method
 
     faults = check_method(arguments.method)
-    print(printable("\n".join(f"- {sentence}" for sentence in faults) or "Nothing was found that is wrong."))
+    say("\n".join(f"- {sentence}" for sentence in faults) or "Nothing was found that is wrong.")
     return 1 if faults else 0
 
 
@@ -214,7 +214,7 @@ def info(arguments: argparse.Namespace) -> int:
         sizes = [f.stat().st_size for f in folder.rglob("*") if f.is_file()]
         value[kind] = {"folder": str(folder), "files": len(sizes), "bytes": sum(sizes)}
         lines.append(f"{kind:12s} {folder} ({len(sizes)} files, {sum(sizes) / 1e6:.0f} MB)")
-    return say(arguments, value, "\n".join(lines))
+    return output(arguments, value, "\n".join(lines))
 
 
 def evaluate(arguments: argparse.Namespace) -> int:
@@ -239,7 +239,7 @@ def evaluate(arguments: argparse.Namespace) -> int:
     about = {"model": arguments.model, "id": evaluated.id, **vars(evaluated.setting), "split": evaluated.split}
     about |= dict(zip(("images", "captions"), map(len, evaluated.corpus.rows(evaluated.split)), strict=True))
     about["splits"] = origin_of_splits(evaluated.corpus)
-    return say(arguments, about | results_of(evaluated), evaluated)
+    return output(arguments, about | results_of(evaluated), evaluated)
 
 
 def index(arguments: argparse.Namespace) -> int:
@@ -261,7 +261,7 @@ def index(arguments: argparse.Namespace) -> int:
         build_elements(opened.images, out, opened.digest("images"))
     megabytes = sum(file["bytes"] for file in opened.about["files"].values()) / 1e6
     counts = f"{len(opened.images):,} images, {len(opened.texts):,} captions"
-    print(f"{out}: {counts}, {megabytes:,.1f} MB, encoded by {arguments.run}")
+    say(f"{out}: {counts}, {megabytes:,.1f} MB, encoded by {arguments.run}")
     return 0
 
 
@@ -294,7 +294,7 @@ def search(arguments: argparse.Namespace) -> int:
     for name in {"item", "text"} & {*table.columns}:  # names and captions of others
         table[name] = [printable(value).replace("\n", " ") for value in table[name]]
     text = "\n".join([table.to_string(index=False, float_format=lambda v: f"{v:.4f}"), *map(printable, lines)])
-    return say(arguments, value, text)
+    return output(arguments, value, text)
 
 
 def read_options(pairs: list[str], texts: Iterable[str] = ()) -> dict[str, object]:
@@ -329,7 +329,7 @@ def is_first() -> bool:
 def _report(event: dict) -> None:
     if event.get("epoch_done") and is_first():
         line = "epoch {}/{epochs}  loss {loss:.4f}  validation {value:.4f}".format(event["epoch"] + 1, **event)
-        print(line, file=sys.stderr, flush=True)
+        say(line, sys.stderr)
 
 
 def _end(*_) -> None:

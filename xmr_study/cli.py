@@ -11,7 +11,7 @@ from pathlib import Path
 from xmr_core import cli
 from xmr_core.base.errors import BadInput, require
 from xmr_core.base.files import existing
-from xmr_core.base.paths import printable
+from xmr_core.base.paths import say
 from xmr_study import notebook
 
 
@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
         output = Path(arguments.output).expanduser() if arguments.output else None
         return run_notebook(arguments.notebook, output, arguments.parameter, arguments.yaml)
     for p in declared_parameters(arguments.notebook).values():
-        print(printable(f"{p.name}: {p.type} = {p.default!r}  {p.help}"))
+        say(f"{p.name}: {p.type} = {p.default!r}  {p.help}")
     return 0
 
 
@@ -73,7 +73,7 @@ def explore(arguments: argparse.Namespace) -> int:
         words += [f"--port={arguments.port}"] if arguments.port else []
         words += ["--no-browser"] if arguments.no_browser else []
         words += ["--theme=dark"] if arguments.dark else []
-        print(f"the explorer of {place}; press Ctrl+C to end it", flush=True)
+        say(f"the explorer of {place}; press Ctrl+C to end it")
         return subprocess.call(words, env=os.environ | {"PYDEVD_DISABLE_FILE_VALIDATION": "1"})
 
 

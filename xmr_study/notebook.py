@@ -16,6 +16,7 @@ import xmr_core
 from xmr_core.base import files as storage
 from xmr_core.base import fingerprint, paths
 from xmr_core.base.errors import BadInput, XmrError
+from xmr_core.base.paths import say
 from xmr_study.parameters import Parameter, Parameters, check_values, checked_values
 
 RECORD_VARIABLE = "XMR_RECORD"  # set by `run`: a second place for the completion record
@@ -125,7 +126,7 @@ def finish(
     storage.write_json(folder / "record.json", record)
     if second := os.environ.get(RECORD_VARIABLE):
         storage.write_json(second, record | {"folder": str(folder.resolve())})
-    print("finished; made: " + ", ".join(f"{label} ({Path(path).name})" for label, path in files.items()))
+    say("finished; made: " + ", ".join(f"{label} ({Path(path).name})" for label, path in files.items()))
 
 
 def _shorten_errors() -> None:
@@ -186,6 +187,6 @@ def notebooks(arguments: argparse.Namespace) -> int:
     """Run `notebooks`. Returns 0."""
     new, n = copy_notebooks(arguments.folder), len(shipped_notebooks())
     left = f"; {n - len(new)} were there already and stay as they are" if len(new) < n else ""
-    print(f"{arguments.folder}: {len(new)} notebooks{left}")
-    print(f"xmr run {Path(arguments.folder) / 'train.ipynb'}  (or open the folder in JupyterLab)")
+    say(f"{arguments.folder}: {len(new)} notebooks{left}")
+    say(f"xmr run {Path(arguments.folder) / 'train.ipynb'}  (or open the folder in JupyterLab)")
     return 0

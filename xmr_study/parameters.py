@@ -161,10 +161,14 @@ def declared_parameters(path: Path | str) -> dict[str, Parameter]:
     """
     path = files.existing_file(path, "notebook")
     try:
-        cells = files.read_json(path)["cells"]  # and not by nbformat, which takes seconds to load
+        notebook = files.read_json(path)  # and not by nbformat, which takes seconds to load
+        cells, metadata = notebook["cells"], notebook.get("metadata", {})
+        languages = metadata.get("kernelspec", {}).get("language"), metadata.get("language_info", {}).get("name")
         tagged = ["".join(c["source"]) for c in cells if "parameters" in c["metadata"].get("tags", [])]
     except (DamagedFile, KeyError, TypeError, ValueError, AttributeError):
         raise BadInput(f"{path} is not a notebook. Give an .ipynb file.") from None
+    if other := {*languages} - {None, "", "python", "ipython", "python3"}:
+        raise BadInput(f"{path} is written in {min(map(str, other))!r:.40}. Give a notebook in Python.")
     if len(tagged) != 1:
         raise BadInput(f"{path} has {len(tagged)} cells tagged 'parameters'; a notebook of this study has exactly one.")
     return parse_parameters(tagged[0])

@@ -1,14 +1,15 @@
 """Tidy rows with provenance: one row per number, ours and published never mixed silently."""
 
+import io
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-import filelock
 import pandas as pd
 
 from xmr_core.base import files as storage
 from xmr_core.base.errors import DamagedFile
+from xmr_core.base.paths import read_regular
 from xmr_core.evaluation.evaluate import Evaluated, rsum_interval
 
 RUNS = (
@@ -96,7 +97,7 @@ def append(table: pd.DataFrame, path: Path | str) -> int:
     path = Path(path)
     storage.make_folder(path.parent)
     key = ["run_id", "variant", "split", "relevance", "direction", "metric", "k", "protocol"]
-    with filelock.FileLock(path.with_name("." + path.name + ".lock")):
+    with storage.locked(path.with_name("." + path.name + ".lock")):
         old = read(path) if path.exists() else pd.DataFrame(columns=list(COLUMNS))
         held = set(map(tuple, old[key].astype(str).to_numpy()))
         fresh = table[[k not in held for k in map(tuple, table[key].fillna("").astype(str).to_numpy())]]
@@ -104,7 +105,7 @@ def append(table: pd.DataFrame, path: Path | str) -> int:
         runs = fresh[~fresh["run_id"].isin(written)].drop_duplicates("run_id")
         for more, file, columns in ((runs, _runs_file(path), RUNS), (fresh, path, NUMBERS)):  # a run before its numbers
             if len(more):
-                before = file.read_text(encoding="utf-8") if file.exists() else ""
+                before = read_regular(file).decode() if file.exists() else ""
                 storage.write_atomic(file, before + _csv(more[list(columns)], header=not before))
     return len(fresh)
 
@@ -113,10 +114,10 @@ def append_once(table: pd.DataFrame, path: Path | str) -> None:
     """Add lines to a file, such as validation curves, an epoch a line; a line that differs in `value` alone is there
     already. Raises: CannotWrite."""
     path = Path(path)
-    with filelock.FileLock(path.with_name("." + path.name + ".lock")):
+    with storage.locked(path.with_name("." + path.name + ".lock")):
         if path.exists():
             key = [name for name in table if name != "value"]
-            table = pd.concat([pd.read_csv(path, keep_default_na=False), table]).drop_duplicates(key)
+            table = pd.concat([_read(path, None, *key), table]).drop_duplicates(key)
         storage.write_atomic(path, table.to_csv(index=False, float_format="%.4f"))
 
 
@@ -127,7 +128,16 @@ def _csv(table: pd.DataFrame, header: bool = True) -> str:
 
 def _runs(path: Path) -> pd.DataFrame:
     """The file of runs beside `path`, each run once."""
-    return pd.read_csv(_runs_file(path), dtype=_TEXTS, keep_default_na=False).drop_duplicates("run_id")
+    return _read(_runs_file(path), _TEXTS, "run_id").drop_duplicates("run_id")
+
+
+def _read(path: Path, types: object, *columns: str) -> pd.DataFrame:
+    try:
+        table = pd.read_csv(io.BytesIO(read_regular(path)), dtype=types, keep_default_na=False)
+        table[list(columns)]  # KeyError
+        return table
+    except (OSError, ValueError, KeyError) as e:  # pandas raises ValueErrors
+        raise DamagedFile(f"{path} is not a results table ({type(e).__name__}: {e}). Choose another file.") from None
 
 
 def _runs_file(path: Path) -> Path:
@@ -139,7 +149,7 @@ def read(path: Path | str) -> pd.DataFrame:
     missing.
     """
     path = Path(path)
-    table = pd.read_csv(path, dtype=_TEXTS, keep_default_na=False)
+    table = _read(path, _TEXTS)
     if "run_id" in table and "method" not in table and _runs_file(path).exists():
         runs = _runs(path)
         if not table["run_id"].isin(runs["run_id"]).all():

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from xmr_core.base import files
 from xmr_core.base.errors import BadInput, require
+from xmr_core.base.paths import printable, say
 from xmr_study.notebook import RECORD_VARIABLE, output_folder
 from xmr_study.parameters import Parameter, check_values, checked_values, declared_parameters
 
@@ -34,7 +35,7 @@ def run_notebook(source: Path, output: Path | None, pairs: list[tuple[str, str]]
     if output.resolve() == source.resolve():
         raise BadInput(f"the output would overwrite the notebook {source}. Choose another path.")
     files.write_atomic(output, source.read_bytes())  # so that an unusable path fails now, and not after the work
-    print(f"running {source} → {output}", flush=True)
+    say(f"running {source} → {output}")
     started = time.monotonic()
     # A folder of this run alone, so that an older record cannot be taken for its own.
     with tempfile.TemporaryDirectory() as private:
@@ -43,14 +44,14 @@ def run_notebook(source: Path, output: Path | None, pairs: list[tuple[str, str]]
         record = files.read_json(record_file) if record_file.exists() else None
     if error or record is None:
         reason = error or "it ended without writing its completion record (the last cell calls finish)"
-        print(f"error: {source} failed: {reason}\nThe notebook as far as it got: {output}", file=sys.stderr)
+        say(f"error: {source} failed: {reason}\nThe notebook as far as it got: {output}", sys.stderr)
         return 1
     folder = Path(record["folder"])
-    print(f"done in {time.monotonic() - started:.0f} s\n  notebook  {output}")
+    say(f"done in {time.monotonic() - started:.0f} s\n  notebook  {output}")
     for label, path in [*record["files"].items(), ("record", "record.json")]:
-        print(f"  {label:9s} {Path(os.path.normpath(folder / path))}")
+        say(f"  {label:9s} {Path(os.path.normpath(folder / path))}")
     if says := record["summary"].get("says"):
-        print(says.replace("**", ""))  # a terminal shows no bold words
+        say(says.replace("**", ""))  # a terminal shows no bold words
     return 0
 
 
@@ -68,6 +69,8 @@ def given_parameters(declared: dict[str, Parameter], pairs: list, yamls: list[st
     out = {}
     for text in yamls:
         try:
+            if any(isinstance(token, yaml.AliasToken) for token in yaml.scan(text)):
+                raise ValueError("a few aliases stand for billions of values")
             values = yaml.safe_load(text)
         except (yaml.YAMLError, ValueError, RecursionError):  # ValueError: of a tag such as !!int before a word
             values = None
@@ -162,14 +165,14 @@ def _engine(record_file: Path):
         def process_message(self, message, cell, cell_index):
             content, bar = message["content"], self.nb_man.pbar
             if message["msg_type"] == "stream" and (lines := content["text"].rstrip()):
-                bar.write(lines.rpartition("\r")[2], file=sys.stderr)
+                bar.write(printable(lines.rpartition("\r")[2]), file=sys.stderr)
             elif message["msg_type"] == "comm_msg":
                 text = content["data"].get("state", {}).get("value")
                 text = html.unescape(text).replace("\u2007", " ").strip() if isinstance(text, str) else ""
                 if text.endswith("%"):  # the left half of a tqdm bar
                     self.percent = text
                 elif "/" in text and "[" in text and time.monotonic() - self.shown > interval:  # its right half
-                    bar.set_postfix_str(f"{self.percent} {text}".strip())
+                    bar.set_postfix_str(printable(f"{self.percent} {text}".strip()))
                     self.shown = time.monotonic()
             return super().process_message(message, cell, cell_index)
 

@@ -8,6 +8,7 @@ import pandas as pd
 import torch
 
 from xmr_core.base.errors import BadInput, require_choice
+from xmr_core.base.paths import say
 from xmr_core.base.types import Features
 from xmr_core.data.corpora import corpus_of
 from xmr_core.evaluation.analysis.uncertainty import uncertainty
@@ -283,7 +284,7 @@ def run(
     configs = variant_configs(base, labels, chosen, comparison() if among is None else among)
     runs = Runs(tuple(train_or_load_all(configs)), tuple(label for label in labels for _ in chosen))
     if poor := runs.unlearned():
-        print(
+        say(
             f"warning: {', '.join(poor)} did not clearly learn, by the interval of the RSUM. {runs.chance_text()} "
             "Give more epochs or more data before you read the tables."
         )

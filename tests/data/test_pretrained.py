@@ -1,6 +1,7 @@
 """Pretrained encoders on tiny random models, compared with what transformers itself computes."""
 
 import json
+import math
 import os
 import shutil
 import subprocess
@@ -420,12 +421,50 @@ class Mischief:
         return (os.mkdir, ("was-run",))
 
 
+def weights_outside(folder: Path):
+    (folder / "model.safetensors").rename(folder.parent / "other.safetensors")
+    named = {"weight_map": {"a": "../other.safetensors"}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(named))
+
+
 def without(*names):
     def change(folder: Path):
         tensors = {k: v for k, v in load_file(folder / "model.safetensors").items() if k not in names}
         save_file(tensors, folder / "model.safetensors", {"format": "pt"})
 
     return change
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"size": {"shortest_edge": 50_000}}, {"size": {"height": 10**9, "width": 10**9}}, {"size": 10**400},
+        {"size": math.inf}, {"size": -4}, {"size": {"shortest_edge": 1e308}}, {"image_mean": [math.nan] * 3},
+        {"image_std": [0, 0, 0]}, {"rescale_factor": 1e308}, {"rescale_factor": math.inf},
+        {"do_center_crop": True, "crop_size": SIDE, "size": {"shortest_edge": 50_000}},
+        {"size": SIDE, "crop_pct": 1e-7}, {"size": SIDE, "crop_pct": math.nan}, {"size": {"shortest_edge": {"a": 1}}},
+    ],
+)  # fmt: skip
+def test_numbers_of_a_preprocessor_are_bounded_before_they_are_used(copy, asked):
+    folder = copy("vit")
+    (folder / "preprocessor_config.json").write_text(json.dumps({"image_mean": MEAN, "image_std": STD} | asked))
+    with pytest.raises(BadInput, match="preprocessor_config") as caught:
+        PretrainedGrid(folder)
+    assert len(str(caught.value)) < 500
+
+
+def test_what_a_model_names_is_not_fetched(zoo, monkeypatch):
+    from huggingface_hub import constants
+
+    seen, before, real = [], constants.HF_HUB_OFFLINE, library().AutoModel.from_pretrained
+
+    def watched(*given, **named):
+        seen.append(constants.is_offline_mode())
+        return real(*given, **named)
+
+    monkeypatch.setattr(library().AutoModel, "from_pretrained", watched)
+    load_pretrained(zoo("vit"), "image")
+    assert seen == [True] and before == constants.HF_HUB_OFFLINE
 
 
 @pytest.mark.parametrize(
@@ -438,6 +477,11 @@ def without(*names):
         ("image", without("layernorm.bias"), "lack 1 tensors .*layernorm.bias"),
         ("image", as_pickle(lambda tensors: {"a": Mischief()}), "lacks model.safetensors"),
         ("text", lambda f: None, "not an encoder of text"),
+        ("image", rewrite_config(num_hidden_layers=10**6), "more layers"),
+        ("image", rewrite_config(hidden_size=16 * 10**6), "more layers or numbers"),
+        ("image", rewrite_config(_attn_implementation="kernels-community/x"), "asks for the code"),
+        ("image", lambda f: (f / "adapter_config.json").write_text("{}"), "adapter"),
+        ("image", lambda f: weights_outside(f), "outside"),
     ],
 )
 def test_what_cannot_be_loaded_is_said_in_one_line(copy, tmp_path, monkeypatch, capfd, kind, spoil, message):

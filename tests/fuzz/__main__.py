@@ -13,7 +13,7 @@ KILLS = ("cache", "index", "training")
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--count", type=int, default=1000, help="damaged files of others, beside odd files and values")
+    parser.add_argument("--count", type=int, default=1000, help="damaged files of others, beside odd ones and values")
     parser.add_argument("--flips", type=int, default=60, help="of single bits, for every kind of file that is written")
     parser.add_argument("--kills", type=int, default=0, help="over all kinds; each takes seconds")
     parser.add_argument("--seed", type=int, default=0)
@@ -30,6 +30,7 @@ def main() -> int:
 def attack(base: Path, asked: argparse.Namespace) -> int:
     import torch
 
+    from .doors import door_cases
     from .flips import flip_cases
     from .kills import kill_all
     from .others import fuzz_cases, odd_files
@@ -38,6 +39,7 @@ def attack(base: Path, asked: argparse.Namespace) -> int:
 
     torch.set_num_threads(1)
     cases = [*odd_files(base), *value_cases(), *(fuzz_cases(base, asked.count, asked.seed) if asked.count else [])]
+    cases += door_cases(base / "doors", asked.count, asked.seed)
     if asked.flips and (asked.only in "flips" or asked.only.startswith("flips")):
         cases += flip_cases(base / "flips", asked.flips, asked.seed)
     results = outcomes([case for case in cases if case.face.startswith(asked.only)])

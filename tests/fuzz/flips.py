@@ -107,7 +107,9 @@ def prepared(base: Path) -> dict[str, Written]:
     files = {}
     for kind, place, use in (("run", run.folder, of_run), ("index", index, answers), ("model folder", folder, encoded)):
         paths = [
-            path for path in sorted(place.rglob("*")) if path.is_file() and path.name not in (*PASSING, "README.md")
+            path
+            for path in sorted(place.rglob("*"))
+            if path.is_file() and path.name not in (*PASSING, ".xmr-lock", "README.md")
         ]
         files |= {f"{kind}, {path.relative_to(place)}": Written(path, use) for path in paths}
     files["run, state.sealed"] = Written(run.folder / "state.sealed", of_state)

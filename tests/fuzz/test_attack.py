@@ -38,6 +38,14 @@ def test_a_judge_that_sees_nothing_would_be_noticed(tmp_path):
 
 
 @pytest.mark.slow
+def test_doors_lead_nowhere_else(tmp_path, own_home):
+    from .doors import door_cases
+
+    bad = [(c.face, c.name, o) for c, o in outcomes(door_cases(tmp_path, 60, seed=1)) if o not in GOOD]
+    assert not bad, bad
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["files", "flips"])
 def test_odd_and_damaged_files_end_in_a_clear_error_or_have_no_effect(kind, tmp_path, own_home, monkeypatch):
     from .flips import flip_cases

@@ -12,6 +12,7 @@ from xmr_core.base.paths import plain_math, printable
 from xmr_core.features.images import read_image, read_thumbnail
 from xmr_core.features.words import read_vocabulary
 from xmr_core.methods.checkpoint import load_method, load_official, save_method
+from xmr_core.methods.registry import papers
 from xmr_core.models.model_folder import read_model, write_model
 from xmr_core.retrieval.library import example_model
 
@@ -92,11 +93,19 @@ def test_a_model_folder_is_sealed_and_calls_nothing_but_extractors(tmp_path):
             read_model(folder)
 
 
+@pytest.mark.parametrize("option", ["dive iterations", "sgraf steps", "pcme samples"])
+def test_what_is_repeated_has_a_bound(option):
+    method, name = option.split()
+    with pytest.raises(BadInput, match=name):
+        papers()[method].make_options("matched", {name: 1_000_000})
+
+
 def test_texts_of_others_steer_neither_terminal_nor_figure(tmp_path):
     import matplotlib.pyplot as plt
 
     from xmr_study.plots.images import with_texts
 
+    assert str(DamagedFile("a\x1b[2J\u202e")) == "a�" and str(BadInput("\x9b31m")) == "�31m"
     assert printable("a \x1b]0;title\x07\x1b[2Jdog\u202e") == "a dog�"
     figure = with_texts(np.zeros((1, 4, 4, 3), np.uint8), ["costs $5_{"], ["$\\frac"])
     figure.savefig(tmp_path / "a.png")  # a formula that is none would raise here

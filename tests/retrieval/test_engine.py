@@ -297,6 +297,26 @@ def test_an_engine_that_lost_its_elements_is_not_opened(tmp_path, memory):
         open_engine(tmp_path, gallery, digest)
 
 
+def test_only_the_user_says_where_queries_go(tmp_path, memory, monkeypatch):
+    gallery, digest = on_disk(sets(), tmp_path)
+    build_engine(gallery, tmp_path, digest, client=memory)
+    about = files.read_record(tmp_path / "engine.json")
+    files.write_record(tmp_path / "engine.json", about | {"server": "http://elsewhere.example"})
+    reached = []
+    monkeypatch.setattr("qdrant_client.QdrantClient", lambda url: reached.append(url) or memory)
+    with pytest.raises(BadInput, match="url="):
+        open_engine(tmp_path, gallery, digest)
+    assert open_engine(tmp_path, gallery, digest, url="http://mine").engine.count() and reached == ["http://mine"]
+
+
+def test_an_engine_that_proposes_what_the_gallery_has_not_is_damaged(tmp_path, memory):
+    gallery, digest = on_disk(sets(), tmp_path)
+    build_engine(gallery, tmp_path, digest, client=memory)
+    opened = open_engine(tmp_path, gallery, digest, memory)
+    with pytest.raises(DamagedFile, match="proposes"):
+        replace(opened, gallery=gallery[:2]).propose(gallery[:2], 1000)
+
+
 @pytest.mark.parametrize("package", ["faiss", "qdrant_edge", "qdrant_client"])
 def test_without_its_package_one_line_says_what_to_install(tmp_path, monkeypatch, package):
     monkeypatch.setitem(sys.modules, package, None)  # as if it were not installed: importing it raises
@@ -337,7 +357,7 @@ def test_a_build_that_stops_anywhere_is_not_taken_for_complete(tmp_path, monkeyp
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGKILL")
-def test_a_killed_build_leaves_nothing_that_opens(lists):
+def test_a_killed_build_leaves_the_old_elements_as_they_were(lists):
     _, gallery, folder, digest = lists(sets())
     code = f"""
 import os, signal
@@ -351,9 +371,8 @@ faiss.write_index = die
 build_elements(open_gallery({str(folder / "gallery.safetensors")!r}), {str(folder)!r}, {digest!r})
 """
     assert subprocess.run([sys.executable, "-c", code], stderr=subprocess.DEVNULL).returncode == -signal.SIGKILL
-    assert list(folder.glob(".elements.faiss.*.tmp"))
-    with pytest.raises(BadInput, match=r"elements\.json"):
-        open_elements(folder, gallery, digest)
+    assert list(folder.glob(".elements.json.*.tmp"))
+    open_elements(folder, gallery, digest)
     build_elements(gallery, folder, digest)
     assert not list(folder.glob(".*.tmp"))
 

@@ -1,6 +1,8 @@
 """Galleries on disk: the same bits, mapped, nothing spoilt opened; and the best k of them."""
 
 import os
+import signal
+import threading
 
 import numpy as np
 import pytest
@@ -8,10 +10,13 @@ import torch
 import torch.nn.functional as F
 from safetensors.torch import load_file
 
+from xmr_core.base import files
 from xmr_core.base.errors import BadInput, CannotWrite, DamagedFile
 from xmr_core.base.types import Embedding, EmbeddingSet, GaussianEmbedding
 from xmr_core.evaluation.ranks import score_matrix
-from xmr_core.retrieval.index import open_gallery, write_gallery
+from xmr_core.retrieval.index import open_gallery, open_index, save_index, write_gallery
+from xmr_core.retrieval.library import example_library
+from xmr_core.retrieval.ranking import search
 from xmr_core.similarities import smooth_chamfer
 
 
@@ -134,3 +139,51 @@ def test_a_spoilt_gallery_is_not_opened(tmp_path, spoil):
     path.unlink()
     with pytest.raises(DamagedFile, match="No such file"):
         open_gallery(path)
+
+
+def test_an_index_is_open_to_search_while_it_is_built_again(tmp_path):
+    """Each time the index of one of two methods is opened whole, and never a mixture; no rest is left."""
+    folder, ended = save_index(example_library("dive"), tmp_path / "i"), []
+
+    def build():
+        for n in range(8):
+            save_index(example_library(("vse++", "dive")[n % 2]), folder)
+        ended.append(True)
+
+    builder = threading.Thread(target=build)
+    builder.start()
+    while not ended:
+        library = open_index(folder)
+        assert (library.label == "dive") == isinstance(library.images, EmbeddingSet)
+        assert len(search(library, "a red circle", k=1)) == 1
+    builder.join()
+    assert not [path.name for path in folder.rglob("*") if path.suffix in (".tmp", ".ready", ".old")]
+
+
+def test_a_file_beside_the_list_is_not_read(tmp_path):
+    folder = save_index(example_library(), tmp_path / "i")
+    about = files.read_record(folder / "index.json")
+    for names in ({"../outside": {"digest": ""}}, {"/etc/passwd": {"digest": ""}}):
+        files.write_record(folder / "index.json", about | {"files": about["files"] | names})
+        with pytest.raises(DamagedFile, match="lies outside"):
+            open_index(folder)
+    listed = {name: entry for name, entry in about["files"].items() if name != "items.json"}
+    files.write_record(folder / "index.json", about | {"files": listed})
+    with pytest.raises(DamagedFile, match="items.json is not in the list"):
+        open_index(folder, verify=True)
+
+
+def test_a_search_in_a_forked_process_ends():
+    library, threads = example_library(), torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        torch.randn(2000, 2000).exp().sum()  # starts torch's own threads, which a fork does not copy
+        if not (child := os.fork()):
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            signal.alarm(20)
+            torch.randn(2000, 2000).exp().sum()
+            search(library, "a red circle", k=1)
+            os._exit(0)
+    finally:
+        torch.set_num_threads(threads)
+    assert os.waitpid(child, 0)[1] == 0

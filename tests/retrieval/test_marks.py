@@ -4,6 +4,7 @@ import multiprocessing
 import os
 import signal
 import time
+from pathlib import Path
 
 import ir_measures
 import numpy as np
@@ -12,7 +13,10 @@ import pytest
 from xmr_core.base.errors import BadInput, CannotWrite
 from xmr_core.base.types import Relevance
 from xmr_core.evaluation import evaluate_scores
+from xmr_core.retrieval.index import open_index, save_index
 from xmr_core.retrieval.judgments import Judgments
+from xmr_core.retrieval.library import example_library
+from xmr_study.explorer.settings import Marks
 
 QUERY, IMAGE = ("caption", "c0"), ("images", "i1")
 
@@ -50,14 +54,29 @@ def test_a_line_that_was_cut_costs_only_itself(path):
     assert Judgments.read(path).verdicts == {QUERY: {IMAGE: "right", ("images", "i2"): "wrong"}}
 
 
+@pytest.mark.parametrize("link", [Path.symlink_to, Path.hardlink_to])
 @pytest.mark.parametrize("name", ["judgments.jsonl", "judgments.jsonl.lock"])
-def test_a_link_in_an_index_of_others_leads_no_mark_elsewhere(path, tmp_path, name):
+def test_a_link_in_an_index_of_others_leads_no_mark_elsewhere(path, tmp_path, name, link):
     precious = tmp_path / "precious"
     precious.write_text("set -u")
-    (tmp_path / name).symlink_to(precious)
-    with pytest.raises(CannotWrite, match="links"):
+    link(tmp_path / name, precious)
+    with pytest.raises(CannotWrite, match="links|second name"):
         Judgments.read(path).mark(QUERY, IMAGE, "right")
     assert precious.read_text() == "set -u"
+
+
+def test_marks_lie_under_the_users_home_and_those_that_came_with_an_index_are_shown(tmp_path, monkeypatch):
+    monkeypatch.setenv("XMR_HOME", str(tmp_path / "home"))
+    library = open_index(save_index(example_library(), tmp_path / "given"))
+    Judgments.read(library.folder / "judgments.jsonl").mark(QUERY, IMAGE, "right")
+    given = (library.folder / "judgments.jsonl").read_bytes()
+    for verdict in ("right", "wrong"):
+        marks = Marks("")
+        marks.open(library)
+        assert marks.judgments.verdict(QUERY, IMAGE) == verdict
+        marks.judgments.mark(QUERY, IMAGE, "wrong")
+        assert marks.judgments.path.is_relative_to(tmp_path / "home")
+    assert (library.folder / "judgments.jsonl").read_bytes() == given
 
 
 def _write(path, name):

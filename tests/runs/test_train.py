@@ -289,16 +289,19 @@ def test_an_interrupted_run_ends_with_the_same_weights(tmp_path, stop_after):
     assert [e["loss"] for e in history.epochs] == [e["loss"] for e in whole.epochs]
 
 
-def test_a_run_that_goes_on_on_another_processor_says_so_once(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("place", "word"), [((loop, "processor"), "on"), ((machine, "libraries"), "with")], ids=["processor", "libraries"]
+)
+def test_a_run_that_goes_on_elsewhere_says_so_once(tmp_path, monkeypatch, place, word):
     path = tmp_path / "state"
-    monkeypatch.setattr(loop, "processor", lambda: "Old Chip")
+    monkeypatch.setattr(*place, lambda: "Old Chip")
     with pytest.raises(Stop):
         run(path, stop_after=4)
-    monkeypatch.setattr(loop, "processor", lambda: "New Chip")
-    with pytest.warns(UserWarning, match="on New Chip, before on Old Chip"):
+    monkeypatch.setattr(*place, lambda: "New Chip")
+    with pytest.warns(UserWarning, match=f"{word} New Chip, before {word} Old Chip"):
         _, history = run(path)
     assert len(history.messages) == 1 and history.messages[0].startswith("from epoch 1 step ")
-    monkeypatch.setattr(loop, "processor", lambda: "Third Chip")
+    monkeypatch.setattr(*place, lambda: "Third Chip")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         run(path)  # it is finished: nothing is trained here

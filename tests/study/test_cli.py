@@ -52,6 +52,8 @@ def test_options_of_a_training_may_stand_anywhere(words, monkeypatch):
         (["n.ipynb", "-p", "alhpa", "8"], "'alpha'"),
         (["n.ipynb", "-p", "alpha", "abc"], "'abc'"),
         (["n.ipynb", "-y", "just words"], "YAML"),
+        (["n.ipynb", "-y", "a: &a [1, 1]\nseeds: [*a, *a]"], "YAML"),
+        (["a\x1b]8;;http://x\x07b\u202e\x9b31m.ipynb"], "ab��31m.ipynb"),
         (["absent.ipynb"], "not found"),
         (["bare.ipynb"], "parameters"),
         (["n.ipynb", "n.ipynb"], "overwrite"),

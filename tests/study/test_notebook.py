@@ -1,5 +1,6 @@
 """Parameters are what the parameters cell says, and a record is written only for what exists."""
 
+import json
 import os
 from pathlib import Path
 
@@ -32,6 +33,14 @@ def test_declared_parameters_are_read_without_running(tmp_path):
     assert found["seeds"] == Parameter("seeds", "list[int]", [0, 1], "seeds")
     assert found["name"] == Parameter("name", "str", "a#b", "a name")
     assert list(found) == ["alpha", "seeds", "fast", "name"]
+
+
+@pytest.mark.parametrize("where", [{"kernelspec": {"language": "R"}}, {"language_info": {"name": "julia"}}])
+def test_a_notebook_in_another_language_is_refused(tmp_path, where):
+    path = build(tmp_path / "n.ipynb")
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"metadata": where}))
+    with pytest.raises(BadInput, match="Python"):
+        declared_parameters(path)
 
 
 @pytest.mark.parametrize(

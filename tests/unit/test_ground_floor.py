@@ -33,6 +33,9 @@ def test_relevance_is_sparse_many_to_many_and_counts_a_pair_once():
     assert r.dense(np.array([1, 0, 1]), np.array([1, 0, 1])).tolist() == [[True] * 3, [False, True, False], [True] * 3]
 
 
+ROWS = [([0, 2], [0]), ([1, 1], [0]), ([0.0, 1.0], [0]), ([0, 1], [0.5]), ([[0, 1]], [0]), (["a", "b"], [0])]
+
+
 @pytest.mark.parametrize(
     "call, message",
     [
@@ -43,6 +46,7 @@ def test_relevance_is_sparse_many_to_many_and_counts_a_pair_once():
             "in the gallery",
         ),
         (lambda: Relevance(np.array([0]), np.array([]), np.array(["c"]), np.array(["i"])), "more than queries"),
+        *((lambda p=p: Relevance(*map(np.array, p), np.array(["c"]), np.array(["i"])), "indptr") for p in ROWS),
         (lambda: tensors.require_element(torch.tensor([[True], [False]]), "caption"), "caption 1 has no valid element"),
     ],
 )

@@ -4,7 +4,11 @@ import errno
 import os
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -153,6 +157,98 @@ def test_only_one_file_writes_under_a_temporary_name():
         p.relative_to(package).as_posix() for p in package.rglob("*.py") if any(w in p.read_text() for w in words)
     }
     assert writers == {"base/files.py"}
+
+
+def test_what_is_written_has_the_rights_that_the_umask_leaves(tmp_path):
+    for mask, expected in ((0o077, 0o600), (0o002, 0o664)):
+        before = os.umask(mask)
+        try:
+            mode = files.write_atomic(tmp_path / f"{mask}", "a").stat().st_mode & 0o777
+        finally:
+            os.umask(before)
+        assert mode == expected
+
+
+def test_who_waits_for_a_lock_says_for_whom(tmp_path, capfd):
+    with ThreadPoolExecutor(1) as pool, files.locked(tmp_path / "lock"):
+        waiting = pool.submit(lambda: files.locked(tmp_path / "lock").__enter__())
+        deadline = time.monotonic() + 5
+        while not (said := capfd.readouterr().err) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert f"held by process {os.getpid()} on " in said and said.count("\n") == 1 and not waiting.done()
+
+
+@pytest.mark.parametrize("kind", ["link", "second name", "pipe", "folder"])
+def test_a_lock_harms_no_other_file(tmp_path, kind):
+    precious, lock = tmp_path / "precious", tmp_path / "lock"
+    precious.write_text("mine")
+    make = {"link": lock.symlink_to, "second name": lock.hardlink_to, "pipe": lambda _: os.mkfifo(lock)}
+    make.get(kind, lambda _: lock.mkdir())(precious)
+    with pytest.raises(CannotWrite), files.locked(lock):
+        pass
+    assert precious.read_text() == "mine"
+
+
+NAMES = ("a.txt", "part", "list.txt")
+
+
+def put(place, word):
+    (place / "part").mkdir()
+    for name in ("a.txt", f"part/{word}", "list.txt"):
+        (place / name).write_text(word)
+
+
+@files.settled(NAMES)
+def words_of(folder):
+    return {path.read_text() for path in sorted(folder.rglob("*")) if path.is_file() and path.name[0] != "."}
+
+
+def test_new_files_take_the_places_of_old_ones_together(tmp_path):
+    """Wherever a build stops, what is opened is of one build; a file of the owner stays."""
+    folder = tmp_path / "f"
+    with pytest.raises(KeyError), files.rebuilt(folder, NAMES):
+        raise KeyError
+    assert not folder.exists()
+    with files.rebuilt(folder, NAMES) as place:
+        put(place, "old")
+    (folder / "lock").write_text("old")  # of its owner
+    with pytest.raises(KeyError), files.rebuilt(folder, NAMES) as place:
+        put(place, "new")
+        raise KeyError
+    assert words_of(folder) == {"old"} and len(os.listdir(folder)) == 5
+    for stop in range(1, 6):  # a kill before each of the moves
+        killed = mock.patch.object(files.os, "replace", stopped(stop))
+        with suppress(KeyboardInterrupt), files.rebuilt(folder, NAMES) as place:
+            put(place, f"new {stop}")
+            killed.start()
+        killed.stop()
+        with suppress(KeyError), files.rebuilt(folder, NAMES):
+            raise KeyError  # the next build goes on with the moves first
+        assert not list(folder.glob(".*.ready"))
+        assert words_of(folder) - {"old"} in ({f"new {stop}"}, {f"new {stop - 1}"} - {"new 0"}), stop
+    assert (folder / "lock").read_text() == "old"
+
+
+def stopped(after, real=os.replace):
+    calls = iter(range(after))
+
+    def replace(old, new):
+        if next(calls, None) is None:
+            raise KeyboardInterrupt
+        real(old, new)
+
+    return replace
+
+
+@pytest.mark.parametrize("inside", ["part", ".list.txt.ready"])
+def test_links_in_a_folder_of_others_lead_nowhere_else(tmp_path, inside):
+    folder, precious = tmp_path / "f", tmp_path / "precious"
+    folder.mkdir(), precious.mkdir()
+    (precious / "a.txt").write_text("mine")
+    (folder / inside).symlink_to(precious)
+    with suppress(CannotWrite), files.rebuilt(folder, NAMES) as place:
+        put(place, "new")
+    assert [path.name for path in precious.iterdir()] == ["a.txt"] and (precious / "a.txt").read_text() == "mine"
 
 
 def test_a_block_that_fails_leaves_nothing(tmp_path):

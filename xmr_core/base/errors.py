@@ -9,9 +9,25 @@ from importlib.util import find_spec
 from numbers import Integral, Real
 from typing import get_args
 
+_ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b.?", re.S)
+
+
+def printable(text: object) -> str:
+    r"""A text of others for a terminal or a figure: escape sequences are removed, other control characters, marks that
+    turn the direction of writing, and bytes that are no text become '�'. Line ends stay.
+
+    >>> printable("a \x1b[31mred\x1b[0m dog\x07")
+    'a red dog�'
+    """
+    plain = _ESCAPES.sub("", str(text))
+    return "".join(c if c.isprintable() or c in "\n\t" else "�" for c in plain)
+
 
 class XmrError(Exception):
-    """Base of every error this package raises on purpose; its text is one line meant for a person."""
+    """Base of every error this package raises on purpose; its text is one line meant for a person, and printable."""
+
+    def __str__(self) -> str:
+        return printable(super().__str__())
 
 
 class BadInput(XmrError, ValueError):
@@ -84,12 +100,15 @@ LARGEST = 1e12  # of any number that is given: larger ones only overflow
 LARGEST_SEED = 2**63 - 1  # that torch and numpy both take
 
 
-def require_number(name: str, value: object, low: float = -math.inf, above: float = -math.inf, hint: str = "") -> None:
-    """Raise BadInput unless value is a finite real number, at least `low` and more than `above`."""
+def require_number(
+    name: str, value: object, low: float = -math.inf, above: float = -math.inf, hint: str = "", most: float = LARGEST
+) -> None:
+    """Raise BadInput unless value is a finite real number, at least `low`, more than `above`, at most `most`."""
     number = isinstance(value, Real) and not isinstance(value, bool)
-    if not number or not max(low, -LARGEST) <= value <= LARGEST or value <= above:
+    if not number or not max(low, -LARGEST) <= value <= most or value <= above:
         bound = f" above {above:g}" if above > -math.inf else f" of at least {low:g}" if low > -math.inf else ""
-        raise BadInput(f"{name} must be a finite number{bound}, got {value!r}. {hint}".rstrip())
+        bound += f" and at most {most:g}" if most < LARGEST else ""
+        raise BadInput(f"{name} must be a finite number{bound}, got {_shown(value)}. {hint}".rstrip())
 
 
 def checked_index(index: int, n: int) -> int:

@@ -4,19 +4,26 @@ import hashlib
 import json
 import os
 import secrets
+import shutil
+import socket
+import sys
+import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
+import filelock
 import torch
 from safetensors.torch import save
 from torch import Tensor
 
 from xmr_core.base.errors import BadInput, DamagedFile, XmrError
 from xmr_core.base.fingerprint import content_hash
-from xmr_core.base.paths import cannot_write, make_folder, read_regular
+from xmr_core.base.paths import cannot_write, make_folder, open_to_append, read_regular, say
 
 _MAGIC = b"XMR-SEALED-1\n"
 _HEAD = len(_MAGIC) + hashlib.sha256().digest_size
@@ -61,21 +68,18 @@ def atomic(path: Path | str) -> Iterator[Path]:
     """
     path = Path(path)
     make_folder(path.parent)
-    temporary = None
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
-        own = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
-        own.touch(exist_ok=False)  # readable by whom the process's umask says, which files of tempfile are not
-        temporary = own
+        temporary.open("xb").close()  # readable by whom the user's umask says, which tempfile does not ask
         yield temporary
         publish(temporary, path)
-        temporary = None
     except XmrError:  # of whoever makes the contents; some of them are OSErrors too
         raise
     except OSError as e:
         raise cannot_write(path, e) from None
     finally:
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)
+        with suppress(OSError):
+            temporary.unlink()
 
 
 def publish(temporary: Path, path: Path) -> None:
@@ -83,6 +87,132 @@ def publish(temporary: Path, path: Path) -> None:
     with open(temporary, "rb+") as f:
         os.fsync(f.fileno())
     os.replace(temporary, path)
+
+
+@contextmanager
+def locked(path: Path | str) -> Iterator[None]:
+    """Inside, this process alone holds the lock file `path`, which says who holds it; whoever waits for longer than a
+    second says so in one line. Raises: CannotWrite where it cannot be made, or is a link.
+    """
+    lock = filelock.FileLock(path)
+    try:
+        with suppress(filelock.Timeout):
+            lock.acquire(timeout=1)
+        if not lock.is_locked:
+            holder = read_regular(path).decode(errors="replace").strip() or "another process"
+            say(f"waiting for {path}, held by {holder}", sys.stderr)
+            lock.acquire()
+        with open_to_append(path) as file:
+            file.truncate(0)
+            utc = datetime.now(UTC).isoformat(timespec="seconds")
+            file.write(f"process {os.getpid()} on {socket.gethostname()} since {utc}\n".encode())
+    except OSError as e:
+        lock.release()
+        raise cannot_write(path, e) from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+# Several files that are one thing, as a model or an index: built beside the old ones, then put into their places.
+
+
+LOCK = ".xmr-lock"  # a name that no file of a user has
+
+
+@contextmanager
+def rebuilt(folder: Path, names: Sequence[str]) -> Iterator[Path]:
+    """A place for new files and folders `names`, which take those of `folder` together when the block ends well.
+
+    The last name says that all are there. Until then, and when the block fails or is killed, the old ones stay as they
+    are; old ones of these names that were not made anew are removed at the end. Raises: CannotWrite.
+    """
+    is_new = not folder.exists()
+    try:
+        with locked(make_folder(folder) / LOCK):
+            _settle(folder, names)
+            left_over = (path for name in names for path in folder.glob(f".{name}.*.tmp"))
+            for path in (_ready(folder, names), *left_over):  # by a kill, or a link of others
+                _remove(path)
+            place = make_folder(folder / f".{names[-1]}.{secrets.token_hex(4)}.tmp")
+            try:
+                yield place
+                gone = [folder / name for name in names if not (place / name).exists()]
+                os.replace(place, _ready(folder, names))
+                _settle(folder, names)
+                for path in gone:
+                    _remove(path)
+                with suppress(OSError):  # Windows deletes no open file
+                    (folder / LOCK).unlink()
+            finally:
+                shutil.rmtree(place, ignore_errors=True)
+    except BaseException:
+        if is_new:
+            with suppress(OSError):
+                (folder / LOCK).unlink(missing_ok=True)
+                folder.rmdir()
+        raise
+
+
+def settled(names: Sequence[str]) -> Callable[[Callable], Callable]:
+    """A decorator for what reads files of `rebuilt` from its first argument, a folder: it gets all of one build,
+    whatever other processes do meanwhile, and also where one was killed while it put them into their places.
+    """
+
+    def decorate(read: Callable) -> Callable:
+        @wraps(read)
+        def reading(folder: Path | str, *args, **named) -> Any:
+            place, end = Path(folder).expanduser(), time.monotonic() + 10
+            while True:
+                before, fault = _state(place, names), None
+                try:
+                    out = read(folder, *args, **named)
+                except XmrError as e:
+                    fault = e
+                if before == _state(place, names) and (not before[0] or time.monotonic() > end):
+                    if fault or before[0]:
+                        raise fault or DamagedFile(f"{place} was left unfinished. Build it again.")
+                    return out
+                if before[0]:
+                    with suppress(OSError), filelock.FileLock(place / LOCK, timeout=0.1):
+                        _settle(place, names)
+                    time.sleep(0.01)
+
+        return reading
+
+    return decorate
+
+
+def _state(folder: Path, names: Sequence[str]) -> tuple:
+    seen = last.stat() if (last := folder / names[-1]).exists() else None
+    return unfinished(folder, names), seen and (seen.st_ino, seen.st_mtime_ns)
+
+
+def unfinished(folder: Path, names: Sequence[str]) -> bool:
+    """Whether files of `rebuilt` are not all in their places."""
+    return _ready(folder, names).is_dir() and not _ready(folder, names).is_symlink()
+
+
+def _ready(folder: Path, names: Sequence[str]) -> Path:
+    return folder / f".{names[-1]}.ready"
+
+
+def _settle(folder: Path, names: Sequence[str]) -> None:
+    """Put what is ready into its place; called again after a kill, it goes on where it was. Links are not followed."""
+    if not unfinished(folder, names):
+        return
+    for name in names:
+        new, old = _ready(folder, names) / name, folder / name
+        if new.exists():
+            if os.path.lexists(old) and (new.is_dir() or old.is_dir()):
+                os.replace(old, new.with_name(f"{name}.old"))
+            os.replace(new, old)
+    shutil.rmtree(_ready(folder, names))
+
+
+def _remove(path: Path) -> None:
+    shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink(missing_ok=True)
 
 
 def write_atomic(path: Path | str, content: bytes | str) -> Path:

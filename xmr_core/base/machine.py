@@ -2,6 +2,7 @@
 
 import ctypes
 import importlib.metadata
+import math
 import os
 import platform
 import subprocess
@@ -193,6 +194,14 @@ def environment(device: str) -> Environment:
 
 
 @cache
+def libraries() -> str:
+    """Versions of what a training computes with beside torch, and the instructions of the processor that it uses."""
+    names = ("numpy", "pillow", "transformers", "tokenizers")
+    versions = [f"{name} {importlib.metadata.version(name)}" for name in names]
+    return ", ".join([*versions, torch.backends.cpu.get_cpu_capability()])
+
+
+@cache
 def commit() -> tuple[str, bool]:
     """(git commit of the checkout, whether tracked files differ from it); ('', False) outside a checkout.
 
@@ -223,12 +232,44 @@ def only_shapes() -> Iterator[None]:
     Random starting values are not drawn either. Drawn on the device `meta`, they load a compiler of torch, which takes
     longer than a search does.
 
+    Raises: BadInput as at_most does.
+
     >>> with only_shapes():
     ...     torch.nn.Parameter(torch.randn(10**6, 10**6)).shape
     torch.Size([1000000, 1000000])
     """
-    with torch.device("meta"), _Undrawn():
+    with torch.device("meta"), _Undrawn(), at_most():
         yield
+
+
+@contextmanager
+def at_most(numbers: float = math.inf, tensors: int = 10_000) -> Iterator[None]:
+    """Inside, building a network stops at its first tensor beyond so many, however many layers a file asks for.
+
+    Raises: BadInput inside, for more numbers or tensors than these.
+    """
+    left = [numbers, tensors]
+
+    def count(module: torch.nn.Module, name: str, parameter: torch.Tensor | None) -> None:
+        left[0], left[1] = left[0] - (0 if parameter is None else parameter.numel()), left[1] - 1
+        if min(left) < 0:
+            raise BadInput("a network has more layers or numbers than any that is known. Do not use its file.")
+
+    hook = torch.nn.modules.module.register_module_parameter_registration_hook(count)
+    try:
+        yield
+    finally:
+        hook.remove()
+
+
+def _after_fork() -> None:
+    """Threads of the parent do not exist in a child, where torch and faiss would wait for them for ever."""
+    torch.set_num_threads(1)
+    if faiss := sys.modules.get("faiss"):
+        faiss.omp_set_num_threads(1)
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 class _Undrawn(TorchFunctionMode):

@@ -10,11 +10,9 @@ import stat
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TextIO
 
-from xmr_core.base.errors import BadInput, CannotWrite, DamagedFile
-
-_ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b.?", re.S)
+from xmr_core.base.errors import BadInput, CannotWrite, DamagedFile, printable
 
 
 def root() -> Path:
@@ -69,10 +67,14 @@ def open_regular(path: Path | str) -> BinaryIO:
 def open_to_append(path: Path | str) -> BinaryIO:
     """A regular file opened for reading and for adding bytes at its end; an empty one where there was none.
 
-    A link is refused where the system can: in a folder of others it may lead to any file of the user.
+    A link is refused, also a second name of one file: in a folder of others it may lead to any file of the user.
     Raises: OSError, as open_regular.
     """
-    return os.fdopen(_opened(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)), "ab+")
+    handle = _opened(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0))
+    if os.fstat(handle).st_nlink > 1:
+        os.close(handle)
+        raise OSError(errno.EMLINK, "the file has a second name elsewhere", str(path))
+    return os.fdopen(handle, "ab+")
 
 
 def _opened(path: Path | str, flags: int) -> int:
@@ -166,15 +168,9 @@ def decoded_text(content: bytes, source: object, separator: bytes = b"\n") -> tu
         return separator.decode().join(texts), [n for n, fine in enumerate(sound, 1) if not fine]
 
 
-def printable(text: object) -> str:
-    r"""A text of others for a terminal or a figure: escape sequences are removed, other control characters, marks that
-    turn the direction of writing, and bytes that are no text become '�'. Line ends stay.
-
-    >>> printable("a \x1b[31mred\x1b[0m dog\x07")
-    'a red dog�'
-    """
-    plain = _ESCAPES.sub("", str(text))
-    return "".join(c if c.isprintable() or c in "\n\t" else "�" for c in plain)
+def say(text: object, file: TextIO | None = None) -> None:
+    """Print a line that may hold texts of others, by default where `print` does."""
+    print(printable(text), file=file, flush=True)
 
 
 def forgive_console() -> None:

@@ -307,9 +307,13 @@ class Relevance(Brief):
     gallery_ids: np.ndarray
 
     def __post_init__(self):
+        if any(part.ndim != 1 or (len(part) and part.dtype.kind not in "iu") for part in (self.indptr, self.indices)):
+            raise BadInput("indptr and indices are lists of whole numbers.")
         outside = len(self.indices) and not 0 <= self.indices.min() <= self.indices.max() < len(self.gallery_ids)
-        if len(self.indptr) != len(self.query_ids) + 1 or outside:
-            raise BadInput("indptr needs one entry more than queries, and relevant positions lie in the gallery.")
+        ends = [0, *self.indptr[-1:].tolist()] == [*self.indptr[:1].tolist(), len(self.indices)]
+        if len(self.indptr) != len(self.query_ids) + 1 or outside or not ends or (np.diff(self.indptr) < 0).any():
+            rises = "indptr rises from 0 to the number of pairs, with one entry more than queries"
+            raise BadInput(f"{rises}, and relevant positions lie in the gallery.")
 
     @classmethod
     def from_pairs(cls, pairs: Iterable[tuple], query_ids: Sequence, gallery_ids: Sequence) -> "Relevance":

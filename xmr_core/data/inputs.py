@@ -16,7 +16,7 @@ from torch import Tensor
 from tqdm.auto import tqdm
 
 from xmr_core.base import files, fingerprint
-from xmr_core.base.errors import BadInput, DamagedFile
+from xmr_core.base.errors import BadInput, DamagedFile, require_number
 from xmr_core.base.paths import require_trusted
 from xmr_core.base.row_file import JoinedRows, RowFile
 from xmr_core.base.tensors import padded
@@ -196,7 +196,8 @@ class Describer(Brief):
     def read(cls, folder: Path, description: Mapping) -> "Describer":
         """The one that `write` wrote. Raises: BadInput for an extractor of one's own that cannot be imported here, or
         is not trusted; DamagedFile for a file that is not whole."""
-        kind, resolution = description["kind"], int(description["resolution"])
+        kind, resolution = description["kind"], description["resolution"]
+        require_number("resolution", resolution, 0, most=pretrained.MOST_PIXELS)
         network, learned = (_tensors(folder / TENSORS, prefix) for prefix in ("network.", "reduction."))
         extractor = reduction = None
         if kind in RESOLUTIONS:

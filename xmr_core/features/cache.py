@@ -2,7 +2,6 @@
 
 import hashlib
 import io
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -10,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
-import filelock
 import numpy as np
 import torch
 from jaxtyping import Float, UInt8
@@ -47,7 +45,7 @@ def cached_array(
     """
     path = paths.folder("cache") / f"{kind}-{content_hash(key)}.npy"
     if not _is_complete(path):
-        with filelock.FileLock(path.with_suffix(".lock")):
+        with files.locked(path.with_suffix(".lock")):
             if not _is_complete(path, warn=True):
                 _write(path, shape, np.dtype(dtype), work, names, about)
     return np.load(path, mmap_mode="r")
@@ -122,7 +120,8 @@ def _continued(part: Path, note: Path, shape: tuple, dtype: np.dtype) -> tuple[B
     with suppress(OSError, DamagedFile, KeyError, TypeError):
         noted = files.read_json(note)
         left, digest = len(header) + noted["rows"] * row, hashlib.blake2b(digest_size=8)
-        file = os.fdopen(os.open(part, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0)), "r+b")
+        file = paths.open_to_append(part)
+        file.seek(0)
         while left and (block := file.read(min(left, _CHUNK))):
             digest.update(block)
             left -= len(block)
@@ -233,7 +232,7 @@ def cached_features(
     def work(start: int) -> Iterator[np.ndarray]:
         require_readable(corpus)  # now, and not after hours of computing
         batches = [selected[n : n + extractor.batch] for n in range(start, len(selected), extractor.batch)]
-        shown = {"desc": f"describing {corpus.name}", "unit": "image", "disable": progress is not None}
+        shown = {"desc": f"describing {paths.printable(corpus.name)}", "unit": "image", "disable": progress is not None}
         bar = tqdm(total=len(selected), initial=start, **shown)
         with reused_buffers(), ThreadPoolExecutor(1) as reader, bar:
             coming = [reader.submit(pixels_of, batch) for batch in batches[:_AHEAD]]

@@ -1,6 +1,7 @@
 """Pretrained models of transformers: finding and loading them, as frozen extractors of images and captions."""
 
 import json
+import math
 import re
 import sys
 import warnings
@@ -24,8 +25,8 @@ from torch import Tensor, nn, tensor
 
 from xmr_core.base import files as storage
 from xmr_core.base import fingerprint, paths
-from xmr_core.base.errors import BadInput, DamagedFile
-from xmr_core.base.machine import building
+from xmr_core.base.errors import BadInput, DamagedFile, require_number
+from xmr_core.base.machine import at_most, building
 from xmr_core.base.types import Brief, Tokens
 from xmr_core.features.images import Fit, Frozen, by_few, channels_first
 from xmr_core.features.words import Reading
@@ -99,6 +100,10 @@ def model_files(folder: Path, name: str) -> list[Path]:
         shards = read_settings(index).get("weight_map")
         weights = sorted({folder / str(shard) for shard in (shards if isinstance(shards, dict) else {}).values()})
     files = [folder / "config.json", *weights]
+    if outside := [file for file in weights if file.parent != folder or file.name == ".."]:
+        raise DamagedFile(f"{name} takes weights from {outside[0]}, outside of its folder. Do not use it.")
+    if (folder / "adapter_config.json").exists():
+        raise BadInput(f"{name} holds an adapter of another model. Merge the two (merge_and_unload), and save them.")
     if missing := [file.name for file in files if not file.exists()]:
         raise BadInput(f"{name} lacks {', '.join(missing[:3])}. Give the folder that save_pretrained wrote.")
     return files
@@ -129,14 +134,19 @@ def library() -> ModuleType:
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
-    """Without the progress bars, reports and advice of transformers. Errors are still raised."""
-    logging = library().utils.logging
+def quiet(online: bool = False) -> Iterator[None]:
+    """Without the progress bars, reports and advice of transformers. Errors are still raised. online: reach the hub;
+    else nothing is fetched, whatever a file of a model names."""
+    from huggingface_hub import constants
+
+    logging, before = library().utils.logging, constants.HF_HUB_OFFLINE
     verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error(), logging.disable_progress_bar()
+    constants.HF_HUB_OFFLINE = before or not online
     try:
         yield
     finally:
+        constants.HF_HUB_OFFLINE = before
         logging.set_verbosity(verbosity)
         if bars:
             logging.enable_progress_bar()
@@ -149,7 +159,7 @@ def _hub_folder(name: str, revision: str | None) -> Path:
     download = partial(snapshot_download, name, revision=revision, allow_patterns=_HUB_FILES, ignore_patterns="*/*")
     for local in (True, False):  # a cached copy is used as it is
         try:
-            with quiet():
+            with quiet(online=True):
                 folder = Path(download(local_files_only=local))
             model_files(folder, name)
             return folder
@@ -185,7 +195,9 @@ def load_pretrained(source: Source, kind: str) -> tuple[nn.Module, ModelFolder]:
     try:
         # in single precision, whatever the file's is: half precision is slow or wrong on a CPU
         options = {"dtype": torch.float32, "use_safetensors": True, "output_loading_info": True, **LOCAL}
-        with building(), quiet():
+        # numbers take a byte or more, and a tensor that is loaded counts twice
+        most = 4 * sum(file.stat().st_size for file in model_files(folder.path, name)) + 10**8
+        with building(), quiet(), at_most(most):
             model, report = library().AutoModel.from_pretrained(folder.path, config=config, **options)
     except SafetensorError as e:
         raise DamagedFile(f"{name}: the weights are no whole safetensors file ({e}). Copy them again.") from None
@@ -205,6 +217,9 @@ def tower_config(folder: ModelFolder, kind: str):
     try:
         with quiet():
             config = library().AutoConfig.from_pretrained(folder.path, **LOCAL)
+        for part in (config, *(getattr(config, tower, None) for tower in _TOWERS.values())):
+            if "/" in str(getattr(part, "_attn_implementation", "")):
+                raise BadInput(f"it asks for the code {part._attn_implementation}")
     except Exception as e:
         fault = f"{folder.name}: config.json does not describe a model that transformers knows ({_first_line(e)})"
         raise BadInput(f"{fault}. Code that comes with a model is never run.") from e
@@ -222,7 +237,7 @@ def build(architecture: dict, kind: str) -> nn.Module:
     """The network with random weights, without a learned pooler. Raises: BadInput for an unknown architecture."""
     model_type = str(architecture.get("model_type"))
     try:
-        with building(), quiet():
+        with building(), quiet(), at_most():
             config = library().AutoConfig.for_model(**architecture)
             model = library().AutoModel.from_config(config, dtype=torch.float32, trust_remote_code=False)
     except Exception as e:
@@ -262,6 +277,7 @@ def _first_line(e: Exception) -> str:
 
 _MEAN, _STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet, RGB in [0, 1]
 _USUAL = 224  # pixels, where no file names a resolution
+MOST_PIXELS = 8192  # pixels of an image for a network
 _BICUBIC, _WARPED = 3, 384  # the filter where none is named; pixels from which on ConvNeXt squashes
 
 
@@ -282,6 +298,11 @@ class Scaling:
     std: tuple[float, ...] = _STD
     factor: float = 1.0
     bgr: bool = False
+
+    def __post_init__(self):
+        require_number("resolution", self.resolution, 1, most=MOST_PIXELS)
+        for number in (*self.mean, *self.std, self.factor, *(1 / s if s else math.inf for s in self.std)):
+            require_number("mean, deviation and factor of pixels", number)
 
     def tensors(self) -> tuple[Tensor, Tensor]:
         """(mean, std), each "3 1 1"."""
@@ -324,7 +345,7 @@ def read_preprocessing(folder: ModelFolder, config, resolution: int | None = Non
         factor = 255 * float(settings.get("rescale_factor", 1 / 255)) if settings.get("do_rescale", True) else 255.0
         mean, std, bgr = tuple(map(float, mean)), tuple(map(float, std)), settings.get("do_flip_channel_order", False)
         return Scaling(resolution, mean, std, factor, bool(bgr)), _fit(settings, cropped, resolution)
-    except (TypeError, ValueError, KeyError) as e:
+    except (TypeError, ValueError, KeyError, AttributeError, ArithmeticError) as e:
         raise BadInput(f"{folder.name}: preprocessor_config.json asks for what is not supported here ({e}).") from None
 
 
@@ -336,7 +357,7 @@ def _fit(settings: dict, cropped: bool, resolution: int) -> Fit | None:
         own = _edge(settings.get("crop_size") or size)
         keeps_ratio = "shortest_edge" in size if isinstance(size, dict) else not kind.startswith("DeiT")
     elif edge < _WARPED and (kind.startswith("ConvNext") or settings.get("crop_pct")):
-        edge, keeps_ratio = int(edge / (settings.get("crop_pct") or 224 / 256)), True
+        edge, keeps_ratio = _edge(int(edge / (settings.get("crop_pct") or 224 / 256))), True
     fit = Fit(edge if own == resolution else round(edge * resolution / own), keeps_ratio, resample)
     return None if fit == Fit(resolution, keeps_ratio=False) else fit
 
@@ -346,8 +367,8 @@ def _edge(size) -> int:
     values = {size} if isinstance(size, int) else set(size)
     if isinstance(size, dict):
         values = {size[key] for key in ("shortest_edge", "height", "width") if size.get(key)}
-    if len(values) != 1 or not all(isinstance(v, int) and v > 0 for v in values):
-        raise ValueError(f"images of size {size}; only square ones can be given")
+    if len(values) != 1 or not all(isinstance(v, int) and 0 < v <= MOST_PIXELS for v in values):
+        raise ValueError(f"images of size {str(size)[:60]}; only square ones can be given")
     return values.pop()
 
 
@@ -469,6 +490,10 @@ class WordPieces(Brief):
     special: tuple[int, ...]
     max_length: int
     rows: int
+
+    def __post_init__(self):
+        for name, value, low in (("max_length", self.max_length, 1), ("rows", self.rows, 1), ("pad", self.pad, 0)):
+            require_number(f"{name} of a tokenizer", value, low, most=_LIMITLESS * 100)
 
     @property
     def identity(self) -> str:

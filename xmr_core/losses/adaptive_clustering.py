@@ -52,7 +52,7 @@ class AdaptiveClustering(nn.Module):
         super().__init__()
         require_choice("form", form, FORMS)
         require_choice("mode", mode, MODES)
-        if not isinstance(negatives, Integral) or isinstance(negatives, bool) or negatives < 1:
+        if not isinstance(negatives, Integral) or isinstance(negatives, bool) or not 1 <= negatives <= 10**9:
             raise BadInput(f"negatives must be a whole number of at least 1, got {negatives!r}. VSE+2AD uses 3.")
         require_number("temperature", temperature, above=0, hint="VSE+2AD uses 0.05.")
         require_number("margin", margin)

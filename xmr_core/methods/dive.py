@@ -24,7 +24,7 @@ class DivEOptions(MatchedOptions):
     """
 
     slots: int = option(4, "embeddings per item, K", least=1, most=1024)
-    iterations: int = option(4, "rounds of slot attention, T", least=1)
+    iterations: int = option(4, "rounds of slot attention, T", least=1, most=1000)
     alpha: float = option(16.0, "scale of smooth-Chamfer; DivE uses 16, and 1 to 64 is the usual range", above=0)
     similarity: str = option(
         "smooth_chamfer", "the similarity of two sets", choices=("smooth_chamfer", "chamfer", "mil", "mp")

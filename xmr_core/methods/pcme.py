@@ -24,7 +24,7 @@ class PCMEOptions(Options):
     which spread as far as cosines over a temperature do, so temperature starts at 1."""
 
     d: int = option(128, "width of the joint space", least=1)
-    samples: int = option(7, "samples of an item's distribution, J", least=1)
+    samples: int = option(7, "samples of an item's distribution, J", least=1, most=10_000)
     spread: str = option("per dimension", "how many numbers σ has; 'none' keeps the mean only", choices=SPREADS)
     squash: bool = option(False, "sigmoid and LayerNorm on log σ, as on the mean")
     mean_attention: bool = option(True, "let the mean attend to local features", added=True)

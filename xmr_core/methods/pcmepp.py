@@ -162,7 +162,7 @@ class PCMEPPOptions(MatchedOptions):
     smoothing: float = option(1e-4, "label smoothing ε", least=0, most=0.49)
     vib: float = option(1e-4, "weight β of the divergence from the standard normal", least=0)
     mix: float = option(0.25, "share of training images that are mixed with another", least=0, most=1)
-    branch_blocks: int = option(1, "blocks of CLIP that σ has of its own", least=1, form="published")
+    branch_blocks: int = option(1, "blocks of CLIP that σ has of its own", least=1, most=1000, form="published")
 
 
 def _method(

@@ -18,7 +18,7 @@ class SGRAFOptions(MatchedOptions):
         "sgr", "graph reasoning, attention filtration, plain mean, or both at once", choices=(*REASONERS, "joint")
     )
     m: int = option(64, "width of a similarity vector", least=1)
-    steps: int = option(3, "steps of graph reasoning", least=1)
+    steps: int = option(3, "steps of graph reasoning", least=1, most=1000)
     direction: str = option("t2i", "who asks: words ('t2i') or regions ('i2t')", choices=("t2i", "i2t"))
     parts: str = option("both", "nodes: of the local features, of the global ones, or both", choices=PARTS)
     sharpness: float = option(9.0, "λ of the attention", above=0)

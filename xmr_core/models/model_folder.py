@@ -3,21 +3,20 @@ what such a folder has in common with an index: whose its files are, and whether
 """
 
 import json
-import shutil
+import os
 import warnings
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path, PurePosixPath
 from types import ModuleType
 
-import filelock
-
 from xmr_core import __version__
 from xmr_core.base import files, fingerprint
 from xmr_core.base.errors import BadInput, DamagedFile, XmrError, require
 from xmr_core.base.fingerprint import content_hash
+from xmr_core.base.paths import printable
 from xmr_core.data.inputs import NEAREST, NETWORK, STATES, SUFFIXES, TENSORS, copy_model, read_inputs, write_inputs
 from xmr_core.features.pretrained import find_pretrained, quiet
 from xmr_core.methods.checkpoint import load_with_inputs, save_method
@@ -27,36 +26,17 @@ from xmr_core.models.model import Model
 
 CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
 TYPE, FORMAT = "xmr_core", 2  # in config.json
-LOCK, DUAL = ".xmr_core.lock", "dual_encoder"  # a file while the folder is written, and a folder of transformers
-_NAMES = (CONFIG, CARD, WEIGHTS, TENSORS, NEAREST, NETWORK, STATES, DUAL)
+DUAL = "dual_encoder"  # a folder of transformers
+_NAMES = (CARD, WEIGHTS, TENSORS, NEAREST, NETWORK, STATES, DUAL, CONFIG)  # the last says that all others are there
 _AGAIN = "copy the folder, or Model.save_pretrained"
 
 
-@contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """One process at a time writes into a folder, which is made; a process that is killed leaves the lock in it."""
-    with filelock.FileLock(files.make_folder(folder) / LOCK) as lock:
-        yield
-        with suppress(OSError):  # Windows deletes no open file
-            Path(lock.lock_file).unlink()
-
-
-def remove(folder: Path, names: Collection[str], spared: Iterable[str] = ()) -> None:
-    """Remove files and folders in this order, and what killed processes left while they wrote these or the `spared`
-    ones, which stay. Raises: CannotWrite."""
-    written = (folder / name for name in (*names, *spared))
-    try:
-        for path in (*(folder / n for n in names), *(p for w in written for p in w.parent.glob(f".{w.name}.*.tmp"))):
-            shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
-    except OSError as e:
-        raise files.cannot_write(folder, e) from None
-
-
-def require_own(folder: Path, names: Iterable[str], ours: bool, what: str) -> None:
-    """Refuse to write over the files of someone else. names: what would be replaced. ours: whether what lies there was
-    made by this package, finished or not. Raises: BadInput naming the first file.
+def require_own(folder: Path, names: Sequence[str], ours: bool, what: str) -> None:
+    """Refuse to write over the files of someone else. names: what would be replaced, as of base.files.rebuilt. ours:
+    whether this package made what lies there. Raises: BadInput naming the first file.
     """
-    if not ours and (foreign := [name for name in names if (folder / name).exists()]):
+    foreign = [name for name in names if os.path.lexists(folder / name)]
+    if foreign and not ours and not files.unfinished(folder, names):
         raise BadInput(f"{folder} holds {foreign[0]}, of no {what} of this package. Choose another folder.")
 
 
@@ -87,10 +67,19 @@ def read_manifest(path: Path, version: int, again: str) -> dict:
     return files.read_record(path)
 
 
-def check_files(folder: Path, listed: Mapping[str, Mapping], again: str, verify: bool) -> None:
+def check_files(
+    folder: Path, listed: Mapping[str, Mapping], again: str, verify: bool, needed: Iterable[str] = ()
+) -> None:
     """Check that every file has its number of bytes (where that is known) and its digest; without verify the digests of
-    files of more than 1 GiB are left out. Raises: DamagedFile naming the first file that is not as it was written.
+    files of more than 1 GiB are left out. needed: names that the list must have. Raises: DamagedFile naming the first
+    file that is not as it was written, is read without being listed, or lies outside the folder.
     """
+    check_places(folder, listed)
+    networks = {n.rpartition("/")[0] for n in listed if n.rpartition("/")[0].endswith((NETWORK, STATES))}
+    present = (file for place in networks for file in (folder / place).rglob("*") if file.suffix in SUFFIXES)
+    for name in (*needed, *(file.relative_to(folder).as_posix() for file in present)):  # transformers reads them
+        if name not in listed:
+            raise DamagedFile(f"{printable(folder / name)} is not in the list of files. Build it again: {again}.")
     for name, written in listed.items():
         path = folder / name
         size = path.stat().st_size if path.is_file() else -1
@@ -99,6 +88,13 @@ def check_files(folder: Path, listed: Mapping[str, Mapping], again: str, verify:
             intact = fingerprint.file_hash(path) == written["digest"]
         if not intact:
             raise DamagedFile(f"{path} is missing, cut or altered. Copy it again, or build it again: {again}.")
+
+
+def check_places(folder: Path, names: Iterable[str]) -> None:
+    """Raise DamagedFile for a name in a list of files that leads out of the folder."""
+    for name in names:
+        if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
+            raise DamagedFile(f"{folder} lists {printable(name)}, which lies outside. Do not use this folder.")
 
 
 def write_model(model: Model, folder: Path | str) -> Path:
@@ -119,43 +115,42 @@ def write_model(model: Model, folder: Path | str) -> Path:
     ...     len(read_model(write_model(example_model(), folder)).encode_texts("a red circle"))
     1
     """
-    dual = isinstance(model.method, ZeroShot)
-    if not dual and not {"method", "form", "options"} <= model.about.keys():
+    if not isinstance(model.method, ZeroShot) and not {"method", "form", "options"} <= model.about.keys():
         raise BadInput(f"{model.label} does not say in `about` of which method, form and options it was built.")
+    folder = files.named(folder, "model's folder")
+    ours = json_object(folder / CONFIG).get("model_type") == TYPE
+    require_own(folder, _NAMES, ours, "model")
+    with files.rebuilt(folder, _NAMES) as place:
+        write_into(place, model, folder)
+    return folder
+
+
+def write_into(place: Path, model: Model, old: Path) -> list[str]:
+    """Write the files of write_model into an empty folder; returns the names of those that config.json lists. old: a
+    folder of the same kind, whose card is kept where its owner changed it."""
     about = dict(model.about)
     for name in ("image_model", "text_model"):  # the places of one's own disk concern nobody
         if about.get(name) and Path(about[name]).expanduser().is_dir():
             about[name] = Path(about[name]).name
-    folder = files.named(folder, "model's folder")
-    written = json_object(folder / CONFIG)
-    require_own(folder, _NAMES, written.get("model_type") == TYPE or (folder / LOCK).exists(), "model")
-    with locked(folder):
-        remove(folder, [CONFIG])  # without it, what is being written is no model
-        if dual:
-            copy_model(model.method.folder, folder / DUAL)
-            inputs = {"images": None, "texts": DUAL}
-        else:
-            words = model.raw.vocabulary or model.raw.pieces
-            save_method(folder / WEIGHTS, model.method, model.raw.inputs, words, about["form"], about["options"], about)
-            inputs = write_inputs(model.raw, folder)
-        card, path = model_card(model.label, about), folder / CARD
-        left = path.read_text(encoding="utf-8", errors="replace") if path.is_file() and "card" in written else card
-        if left != card and content_hash(left) != written["card"]:
-            warnings.warn(f"{path} was changed by its owner and is left so; see that it fits.", stacklevel=3)
-        else:
-            files.write_atomic(path, card)
-        images, listed = inputs["images"] or {}, {}
-        needed = {WEIGHTS: not dual, DUAL: dual, TENSORS: images.get("tensors"), NEAREST: "nearest" in inputs}
-        needed |= {NETWORK: images.get("kind") == "pretrained", STATES: inputs["texts"] == "states"}
-        for path in (folder / name for name, is_needed in needed.items() if is_needed):
-            for file in sorted(path.iterdir()) if path.is_dir() else [path]:
-                if file.suffix in SUFFIXES:
-                    listed[file.relative_to(folder).as_posix()] = fingerprint.file_hash(file)
-        remove(folder, [name for name, is_needed in needed.items() if not is_needed], spared=[*listed, CARD])
-        record = {"model_type": TYPE, "format": FORMAT, "library_version": __version__, "label": model.label}
-        record |= {"inputs": inputs, "about": about, "files": listed, "card": content_hash(card)}
-        files.write_record(folder / CONFIG, record)
-    return folder
+    if isinstance(model.method, ZeroShot):
+        copy_model(model.method.folder, place / DUAL)
+        inputs = {"images": None, "texts": DUAL}
+    else:
+        words = model.raw.vocabulary or model.raw.pieces
+        save_method(place / WEIGHTS, model.method, model.raw.inputs, words, about["form"], about["options"], about)
+        inputs = write_inputs(model.raw, place)
+    written = json_object(old / CONFIG)
+    card, path = model_card(model.label, about), old / CARD
+    left = path.read_text(encoding="utf-8", errors="replace") if path.is_file() and "card" in written else card
+    if changed := left != card and content_hash(left) != written["card"]:
+        warnings.warn(f"{path} was changed by its owner and is left so; see that it fits.", stacklevel=4)
+    files.write_atomic(place / CARD, left if changed else card)
+    made = sorted(file for file in place.rglob("*") if file.is_file() and file.suffix in SUFFIXES)
+    listed = {file.relative_to(place).as_posix(): fingerprint.file_hash(file) for file in made}
+    record = {"model_type": TYPE, "format": FORMAT, "library_version": __version__, "label": model.label}
+    record |= {"inputs": inputs, "about": about, "files": listed, "card": content_hash(card)}
+    files.write_record(place / CONFIG, record)
+    return list(listed)
 
 
 _CARD = """\
@@ -231,6 +226,7 @@ def model_card(label: str, about: Mapping) -> str:
     )  # fmt: skip
 
 
+@files.settled(_NAMES)
 def read_model(folder: Path | str, verify: bool = True) -> Model:
     """The model in a folder of `write_model`.
 
@@ -249,8 +245,10 @@ def read_model(folder: Path | str, verify: bool = True) -> Model:
         if config["inputs"]["texts"] == "states":
             about["text_model"] = str(folder / STATES)  # where it now lies, so that it can be written again
         return Model(str(config["label"]), method, raw, about)
-    except (KeyError, TypeError, AttributeError, IndexError, RuntimeError) as e:
-        reason = f"{type(e).__name__}: {e}"
+    except XmrError:
+        raise
+    except Exception as e:  # what a hostile description can raise is not limited
+        reason = printable(f"{type(e).__name__}: {e}"[:200])
         raise DamagedFile(f"{folder / CONFIG} is not whole ({reason}). Copy the folder again.") from None
 
 
@@ -264,9 +262,7 @@ def read_config(folder: Path) -> dict:
         raise BadInput(f"{folder} holds no model of this package: its {CONFIG} has another model_type.")
     config = read_manifest(path, FORMAT, _AGAIN)
     config["files"].pop(CARD, None)  # its owner may change it
-    for name in config["files"]:
-        if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
-            raise DamagedFile(f"{path} lists {name}, which lies outside. Do not use this folder.")
+    check_places(folder, config["files"])
     return config
 
 
@@ -323,7 +319,7 @@ def hub_folder(name: str) -> Path:
         needed = [CONFIG, CARD, *read_config(folder)["files"]]
     except Exception:  # of transformers, or not there
         return find_pretrained(name).path
-    with _reached(f"model {name!r} was not downloaded", "Try again, or copy its folder here."), quiet():
+    with _reached(f"model {name!r} was not downloaded", "Try again, or copy its folder here."), quiet(online=True):
         # folder.name is the commit of this config.json, should another one come meanwhile
         return Path(hub.snapshot_download(repository, revision=folder.name, allow_patterns=needed))
 

@@ -5,7 +5,6 @@ One vector per item, or the mean of a distribution, is a set of one; padding is 
 engine, but from the gallery (`ranking.two_stage`).
 """
 
-import shutil
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
@@ -18,13 +17,14 @@ from jaxtyping import Float, Int
 from torch import from_numpy
 
 from xmr_core.base.errors import BadInput, CannotWrite, DamagedFile, XmrError, require, require_choice
-from xmr_core.base.files import atomic, write_record
+from xmr_core.base.files import atomic, rebuilt, settled, write_record
 from xmr_core.base.tensors import require_element
 from xmr_core.base.types import Brief, EmbeddingSet, GaussianEmbedding, Representation
-from xmr_core.models.model_folder import check_files, described, locked, read_manifest, remove
+from xmr_core.models.model_folder import check_files, described, read_manifest
 
 FORMAT = 1
 MANIFEST, LISTS, ENGINE_MANIFEST, ENGINE = "elements.json", "elements.faiss", "engine.json", "engine"
+_LISTS_OWN, _ENGINE_OWN = (LISTS, MANIFEST), (ENGINE, ENGINE_MANIFEST)  # the last says that all is there
 CODES = {"float32": "Flat", "uint8": "SQ8"}  # a number takes 4 bytes, or 1
 PROBES = 64  # lists that are searched
 _CHUNK = 1 << 14  # elements added at a time
@@ -51,6 +51,8 @@ class Elements(Brief):
             raise BadInput(f"queries of width {elements.shape[1]} do not fit elements of width {width}.")
         numbers = self.engine.nearest(elements, min(n, self.about["elements"]))
         items = numbers // self.about.get("slots", 1)  # of −1 it is −1
+        if items.max(initial=-1) >= len(self.gallery):
+            raise DamagedFile(f"the engine proposes item {items.max()} of {len(self.gallery)}. Build it again.")
         return [np.unique(rows[rows >= 0]) for rows in (items[owner == q] for q in range(len(queries)))]
 
     def close(self) -> None:
@@ -75,11 +77,10 @@ def build_elements(
         codes: 'uint8' or 'float32', how exactly elements are stored for proposing items.
     Raises: BadInput without faiss, or for a set that is all padding; CannotWrite where the folder refuses.
     """
-    faiss, file = faiss_library(), Path(folder) / LISTS
+    faiss = faiss_library()
     require_choice("codes", codes, CODES)
 
-    def trained() -> Lists:
-        remove(file.parent, [LISTS])
+    def trained(place: Path) -> Lists:
         n, total = len(gallery), int(gallery.mask.sum()) if isinstance(gallery, EmbeddingSet) else len(gallery)
         wanted = lists or 1 << max(0, round(np.log2(2 * total**0.5)))
         sample = np.random.default_rng(seed).permutation(n)[: -(-_MOST_PER_LIST * wanted * n // total)]
@@ -88,12 +89,13 @@ def build_elements(
         index = faiss.index_factory(training.shape[1], kinds, faiss.METRIC_INNER_PRODUCT)
         index.cp.seed = seed
         index.train(training)
-        return Lists(index, file=file)
+        return Lists(index, file=place / LISTS)
 
     facts = {"codes": codes, "seed": seed, "faiss": faiss.__version__}
-    return _build(gallery, folder, digest, MANIFEST, trained, facts)
+    return _build(gallery, folder, digest, _LISTS_OWN, trained, facts)
 
 
+@settled(_LISTS_OWN)
 def open_elements(
     folder: Path | str, gallery: Representation, digest: str, verify: bool = False, probes: int = PROBES
 ) -> Elements:
@@ -127,21 +129,29 @@ def build_engine(
     Raises: BadInput without the engine's package, or for a set that is all padding; CannotWrite where the engine
         refuses.
     """
-    facts = {"slots": _slots(gallery), "graph": graph, "server": url or "a client" * (client is not None)}
+    facts = {"slots": _slots(gallery), "graph": graph, "server": bool(url) or client is not None}
     width = unit_elements(gallery[:1])[0].shape[1]
-    empty = lambda: _qdrant(folder, digest, facts, client, width)  # noqa: E731
-    return _build(gallery, folder, digest, ENGINE_MANIFEST, empty, facts)
+    empty = lambda place: _qdrant(place, digest, facts, url, client, width)  # noqa: E731
+    return _build(gallery, folder, digest, _ENGINE_OWN, empty, facts)
 
 
-def open_engine(folder: Path | str, gallery: Representation, digest: str, client: object = None) -> Elements:
+@settled(_ENGINE_OWN)
+def open_engine(
+    folder: Path | str, gallery: Representation, digest: str, client: object = None, url: str = ""
+) -> Elements:
     """The elements of a gallery in the engine that build_engine filled. An embedded engine is open once at a time.
 
-    Raises: BadInput without the engine's package, for a folder without a finished build, or one of another gallery;
-        DamagedFile where the engine has lost elements, cannot read its files or does not answer.
+    client, url: as of build_engine; every query goes there, so no file in the folder says where. The vectors in an
+    engine have no digest: damaged ones propose other items, which are scored exactly all the same.
+    Raises: BadInput without the engine's package, for a folder without a finished build, or one of another gallery, or
+        for vectors on a server without its address; DamagedFile where the engine has lost elements, cannot read its
+        files or does not answer.
     """
     about = _read_manifest(Path(folder) / ENGINE_MANIFEST, gallery, digest, "build_engine")
+    if about["server"] and not url and client is None:
+        raise BadInput(f"the elements of {folder} are on a server, whose address you give: open_engine(…, url=…).")
     try:
-        engine = _qdrant(folder, digest, about, client)
+        engine = _qdrant(folder, digest, about, url, client)
         present = engine.count()
     except XmrError:
         raise
@@ -182,16 +192,15 @@ def _slots(gallery: Representation) -> int:
 
 
 def _build(
-    gallery: Representation, folder: Path | str, digest: str, manifest: str, empty: Callable, facts: dict
+    gallery: Representation, folder: Path | str, digest: str, own: tuple[str, str], empty: Callable, facts: dict
 ) -> Path:
-    """Fill an engine. empty: makes it, in a folder where nothing is taken for finished any more."""
+    """Fill an engine. own: its files. empty: makes it in the place that it gets."""
     if isinstance(gallery, EmbeddingSet):
         require_element(gallery.mask, "set")
     folder, step, slots, total = Path(folder), max(1, _CHUNK // _slots(gallery)), facts.get("slots", 1), 0
-    with locked(folder):
-        remove(folder, [manifest])
+    with rebuilt(folder, own) as place:
         try:
-            with closing(empty()) as engine:
+            with closing(empty(place)) as engine:
                 for start in range(0, len(gallery), step):
                     vectors, items = unit_elements(gallery[start : start + step])
                     places = np.arange(len(items)) - np.searchsorted(items, items)  # each item's count from 0
@@ -204,7 +213,7 @@ def _build(
             reason = str(e).strip().splitlines()[-1:]
             raise CannotWrite(f"the engine of {folder} cannot hold its elements or does not answer {reason}.") from None
         about = {"format": FORMAT, "gallery": digest, "items": len(gallery), "elements": total, **facts}
-        write_record(folder / manifest, about)
+        write_record(place / own[1], about)
     return folder
 
 
@@ -242,10 +251,10 @@ class Lists(Brief):
         """faiss closes its file when the index is forgotten."""
 
 
-def _qdrant(folder: Path | str, digest: str, about: dict, client: object, width: int | None = None):
+def _qdrant(folder: Path | str, digest: str, about: dict, url: str, client: object, width: int | None = None):
     """The vectors of a gallery in Qdrant. width: make an empty collection of this width."""
-    if about["server"] or client is not None:
-        return Server(about["server"], client, f"xmr-{digest}", about["graph"], width)
+    if about["server"]:
+        return Server(url, client, f"xmr-{digest}", about["graph"], width)
     return Embedded(Path(folder) / ENGINE, about["graph"], width)
 
 
@@ -272,7 +281,6 @@ class Embedded(_Qdrant):
         if width is None:
             self._shard = q.EdgeShard.load(str(folder))
             return
-        shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         # no log of updates: a build that is killed is built again; no graph unless finish asks for one
         vectors = q.EdgeVectorParams(size=width, distance=q.Distance.Dot, memory=q.Memory.Cold)

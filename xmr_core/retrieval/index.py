@@ -34,7 +34,7 @@ FORMAT = 4
 MANIFEST, ITEMS, MODEL = "index.json", "items.json", "model"  # the last is a folder
 IMAGES, CAPTIONS, RELEVANCE = (f"{name}.safetensors" for name in ("images", "captions", "relevance"))
 DTYPES = {"float32": torch.float32, "float16": torch.float16}
-_OWN = (MANIFEST, IMAGES, CAPTIONS, ITEMS, RELEVANCE)  # the list first: a killed process leaves no index
+_OWN = (IMAGES, CAPTIONS, ITEMS, RELEVANCE, MODEL, MANIFEST)  # the list last: it says that all others are there
 _ARRAYS = ("image_ids", "caption_ids", "texts")
 _WRITTEN = 4096  # items written at a time
 _AGAIN = "python -m xmr_core index RUN OUT, with --folder for images of your own"
@@ -167,15 +167,14 @@ def index_folder(trained: TrainedRun | Model, images: Path | str, folder: Path |
 
 def save_index(library: Library, folder: Path | str, dtype: str = "float32") -> Path:
     """Write a library, with its model, as an index. Returns the folder, which is an index once it holds index.json,
-    written last. An older index in the folder is replaced.
+    written last. An older index in the folder can be used until it is replaced at the end.
 
     dtype: 'float32', or 'float16' for half the disk space. Raises: BadInput for a folder with files of these names that
         are of no index; CannotWrite where the folder refuses.
     """
     folder = files.named(folder, "index")
     ours = {"format", "seal"} <= model_folder.json_object(folder / MANIFEST).keys()
-    ours = ours or (folder / model_folder.LOCK).exists()  # of a build that was killed
-    model_folder.require_own(folder, (*_OWN, MODEL), ours, "index")
+    model_folder.require_own(folder, _OWN, ours, "index")
     galleries = {IMAGES: libraries.encoded_images(library) if library.images is None else _chunks(library.images)}
     if library.captions is not None:
         galleries[CAPTIONS] = _chunks(library.captions)
@@ -186,19 +185,18 @@ def save_index(library: Library, folder: Path | str, dtype: str = "float32") -> 
     for kind, relevance in library.relevance_sets.items():
         for name in ("indptr", "indices"):
             arrays[f"{kind}/{name}"] = np.ascontiguousarray(getattr(relevance, name))
-    with model_folder.locked(folder):
-        model_folder.remove(folder, _OWN)
+    with files.rebuilt(folder, _OWN) as place:
         for name, chunks in galleries.items():
-            write_gallery(folder / name, chunks, len(library.ids(Path(name).stem)), dtype)
-        files.write_json(folder / ITEMS, items)
-        files.write_atomic(folder / RELEVANCE, save_arrays(arrays))
-        model_folder.write_model(library.model, folder / MODEL)
-        of_model = (model_folder.CONFIG, *model_folder.read_config(folder / MODEL)["files"])
+            write_gallery(place / name, chunks, len(library.ids(Path(name).stem)), dtype)
+        files.write_json(place / ITEMS, items)
+        files.write_atomic(place / RELEVANCE, save_arrays(arrays))
+        listed = model_folder.write_into(place / MODEL, library.model, folder / MODEL)
+        of_model = (model_folder.CONFIG, *listed)
         written = (*galleries, ITEMS, RELEVANCE, *(f"{MODEL}/{name}" for name in of_model))
         about = {"format": FORMAT, "code": {"xmr_core": __version__, "git_commit": commit()[0]}}
         about |= {"source": library.source, "skipped": dict(library.skipped), "dtype": dtype}
-        about["files"] = {name: model_folder.described(folder / name) for name in written}
-        write_record(folder / MANIFEST, about)
+        about["files"] = {name: model_folder.described(place / name) for name in written}
+        write_record(place / MANIFEST, about)
     return folder
 
 
@@ -206,6 +204,7 @@ def _chunks(items: Representation) -> Iterable[Representation]:
     return (items[start : start + _WRITTEN] for start in range(0, len(items), _WRITTEN))
 
 
+@files.settled(_OWN)
 def open_index(folder: Path | str, verify: bool = False, images: Path | str = "") -> Library:
     """An index as a library, for rank and search. Items are memory-mapped, so a million images open in about a second,
     most of which is spent on their names.
@@ -214,7 +213,7 @@ def open_index(folder: Path | str, verify: bool = False, images: Path | str = ""
     explaining by their cells, reads the images themselves at first use: those of a folder from where they were, or from
     `images` if they were moved; those of a run's own split from that run.
     verify: compare the digests of all files, also of those of more than 1 GiB, whose sizes and headers are looked at
-    anyway. Files that another process replaces meanwhile do not match their digests: open the folder again.
+    anyway. While another process builds the index again, the old one is opened until the new one is whole.
 
     Raises: BadInput for a folder without a finished index, or one of another format; DamagedFile for a file that is
         missing, cut or altered. Every message says what to do.
@@ -222,7 +221,7 @@ def open_index(folder: Path | str, verify: bool = False, images: Path | str = ""
     folder = files.existing(folder, "index")
     try:
         about = model_folder.read_manifest(folder / MANIFEST, FORMAT, _AGAIN)
-        model_folder.check_files(folder, about["files"], _AGAIN, verify)
+        model_folder.check_files(folder, about["files"], _AGAIN, verify, (ITEMS, RELEVANCE, IMAGES))
         model, items = model_folder.read_model(folder / MODEL, verify=False), files.read_json(folder / ITEMS)
         galleries = [open_gallery(folder / name) if name in about["files"] else None for name in (IMAGES, CAPTIONS)]
         ids, caption_ids, texts = (np.array(items[name], object) for name in _ARRAYS)
@@ -244,7 +243,7 @@ def open_index(folder: Path | str, verify: bool = False, images: Path | str = ""
         )  # fmt: skip
     except XmrError:
         raise
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError, SafetensorError) as e:
+    except Exception as e:  # what hostile lists and arrays can raise is not limited
         reason = f"{type(e).__name__}: {str(e)[:100]}"
         raise DamagedFile(f"{folder} is no index of this package ({reason}). Build it: {_AGAIN}.") from None
 

@@ -9,12 +9,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import quote
 
-import filelock
 import numpy as np
 
 from xmr_core.base import files
 from xmr_core.base.errors import BadInput, require_choice
-from xmr_core.base.paths import open_regular, open_to_append
+from xmr_core.base.paths import open_to_append, read_regular
 from xmr_core.base.types import Brief, Relevance
 
 VERDICTS = {"right": 1, "wrong": 0, "": None}  # verdict → relevance in qrels; '' takes a verdict back
@@ -39,18 +38,18 @@ class Judgments(Brief):
     verdicts: dict[Key, dict[Key, str]] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, path: Path | str) -> "Judgments":
-        """The judgments in a file, which need not exist yet. Lines that are no judgment are left out.
+    def read(cls, path: Path | str, before: Sequence[Path] = ()) -> "Judgments":
+        """The judgments in a file, which need not exist yet. Lines that are no judgment are left out. before: files of
+        earlier judgments, as those that came with an index; nothing is added to them.
 
         Raises: BadInput for what is no regular file, or cannot be read.
         """
         out = cls(Path(path).expanduser())
-        if out.path.exists():
+        for path in filter(Path.exists, (*before, out.path)):
             try:
-                with open_regular(out.path) as file:
-                    text = file.read().decode("utf8", "replace")
+                text = read_regular(path).decode("utf8", "replace")
             except OSError as e:
-                raise BadInput(f"{out.path} cannot be read as judgments ({e.strerror}). Give a file.") from None
+                raise BadInput(f"{path} cannot be read as judgments ({e.strerror}). Give a file.") from None
             for line in text.split("\n"):
                 with suppress(ValueError, KeyError, TypeError):  # cut by a kill, or not ours
                     out._take(json.loads(line))
@@ -64,7 +63,7 @@ class Judgments(Brief):
         act = {"query": _key(query), "item": _key(item), "verdict": verdict, "utc": utc}
         files.make_folder(self.path.parent)
         try:
-            with filelock.FileLock(f"{self.path}.lock"), open_to_append(self.path) as file:
+            with files.locked(f"{self.path}.lock"), open_to_append(self.path) as file:
                 if file.tell():
                     file.seek(-1, os.SEEK_END)
                 start = b"" if file.read(1) in (b"", b"\n") else b"\n"  # below a line that a kill cut

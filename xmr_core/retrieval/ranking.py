@@ -274,8 +274,8 @@ def two_stage(
 
     Every real element of a query proposes the items of the `per_element` elements nearest to it by cosine; a
     distribution proposes by its mean. All proposed items are taken from the gallery and scored exactly, so a returned
-    item has the score of exact search. An item can be missed only if none of its elements is near one of the query's;
-    `recall` measures how often.
+    item has the score of exact search. An item is missed if the engine, whose vectors nobody checks, holds none of its
+    elements near one of the query's; `recall` measures how often.
 
     Args:
         index: Elements or any other Proposer. modality: of the queries: 'captions' (the gallery holds images) or

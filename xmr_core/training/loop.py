@@ -392,6 +392,7 @@ def train(
         changes = [(f"by code {progress.get('code', code)}", f"by code {code}")]  # also of a run that is only evaluated
         if first_epoch < config.epochs:
             changes.append((f"on {progress.get('device', place)}", f"on {place}"))
+        changes.append((f"with {progress.get('libraries', machine.libraries())}", f"with {machine.libraries()}"))
         where = f"from epoch {first_epoch} step {first_step}"
         for before, now in changes:  # and not refused: a queue may move a run at any time
             if before != now:
@@ -407,7 +408,7 @@ def train(
         history.seconds = clock() - started
         if state_path is not None:
             progress = {"history": asdict(history), "watch": asdict(watch), "sums": sums, "best": best}
-            progress |= {"epoch": epoch, "step": step, "device": place, "code": code}
+            progress |= {"epoch": epoch, "step": step, "device": place, "code": code, "libraries": machine.libraries()}
             state = {"method": method.state_dict(), "optimiser": optimiser.state_dict(), "random": own.random}
             save_state(state_path, {**state, "progress": progress}, owner)
         saved = time.monotonic()

@@ -117,11 +117,10 @@ def query_key(query: Query) -> Key:
 
 
 def judgments_path(library: Library) -> Path:
-    """Where judgments of a library's items are: in the folder of an index; otherwise in `judgments` under XMR_HOME, by
-    the ids of its images, so that all methods share them."""
-    if library.folder is not None:
-        return library.folder / "judgments.jsonl"
-    return paths.root() / "judgments" / f"{content_hash([str(i) for i in library.image_ids])}.jsonl"
+    """Where judgments of a library's items are: in `judgments` under XMR_HOME, by the place of an index, which may be
+    somebody else's folder, or by the ids of the images, so that all methods share them."""
+    key = [str(i) for i in library.image_ids] if library.folder is None else str(library.folder.resolve())
+    return paths.root() / "judgments" / f"{content_hash(key)}.jsonl"
 
 
 _SAMPLE, _TOP = 200, 10  # captions that are compared, and answers of each

@@ -80,8 +80,8 @@ class Explorer(Page):
     line in the page, and the explorer goes on.
 
     Args: open_library: label → Library; called once per method, when it is first needed. labels: methods to choose
-        from. k: answers at first. seed: of random queries. judgments: the file of marks; by default beside the
-        library (filters.judgments_path). view: a link that the explorer made, to show that view.
+        from. k: answers at first. seed: of random queries. judgments: the file of marks, by default
+        filters.judgments_path. view: a link that the explorer made, to show that view.
     Raises: BadInput without a label, for k outside 1 … MOST_ANSWERS, or for a view that is none.
     """
 

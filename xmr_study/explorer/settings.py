@@ -139,7 +139,7 @@ def example_query(library: Library, seed: int) -> Query:
 
 
 class Marks:
-    """The judgments that an explorer shows. path: of their file; '' for the place beside the first library."""
+    """The judgments that an explorer shows. path: of their file; '' for filters.judgments_path."""
 
     def __init__(self, path: str):
         self._path, self.judgments = path, Judgments(Path())
@@ -147,7 +147,8 @@ class Marks:
     def open(self, library: Library) -> None:
         """Read the judgments of a library's items, when the first library is opened."""
         if self.judgments.path == Path():
-            self.judgments = Judgments.read(self._path or judgments_path(library))
+            came_with = [library.folder / "judgments.jsonl"] if library.folder and not self._path else []
+            self.judgments = Judgments.read(self._path or judgments_path(library), came_with)
 
     def mark(self, library: Library, query: Query, answer: Query, verdict: str, scores) -> str:
         """Mark an answer; the verdict that it has already is taken back. Returns a sentence on what changed. Raises:

@@ -140,7 +140,7 @@ def load_finished(folder: Path, config: RunConfig, identity: dict, locked: bool 
         run = read_run(folder, config, identity)
     except (BadInput, DamagedFile) as e:
         if not locked:
-            with filelock.FileLock(folder / "lock"):
+            with files.locked(folder / "lock"):
                 return load_finished(folder, config, identity, locked=True)
         warnings.warn(f"run {folder.name} is damaged and is made again from its last checkpoint: {e}", stacklevel=2)
         (folder / RECORD).unlink(missing_ok=True)

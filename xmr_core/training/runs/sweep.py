@@ -154,8 +154,8 @@ class EventFile:
 
     def add(self, event: dict) -> None:
         """Append an event; the training process calls this."""
-        with open(self.path, "a", encoding="utf-8") as file:
-            file.write(json.dumps(event) + "\n")
+        with paths.open_to_append(self.path) as file:
+            file.write(json.dumps(event).encode() + b"\n")
 
     def new(self) -> list[dict]:
         """The events since the last call, in order; the process that waits calls this."""

@@ -11,7 +11,6 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-import filelock
 import pandas as pd
 import torch
 
@@ -68,7 +67,7 @@ class Plan:
         run = load_finished(self.folder, self.config, self.identity)
         if run is not None and not self.relevances <= set(run.provenance.relevances):
             # a file of relevances was added after the training
-            with filelock.FileLock(self.folder / "lock"), OwnState(self.config.train, self.config.device).inside():
+            with files.locked(self.folder / "lock"), OwnState(self.config.train, self.config.device).inside():
                 method = run.method().to(self.config.device)
                 _evaluate(method, prepare(self.config.data), self.folder, run.provenance)
             run = load_finished(self.folder, self.config, self.identity)
@@ -110,7 +109,7 @@ def produce(plan: Plan, report: Report = silent) -> TrainedRun:
     config, identity = plan.config, plan.identity
     with joined(config.processes, config.device) if config.processes > 1 else nullcontext(OneRank()) as ranks:
         folder = files.make_folder(plan.folder)  # rank 0 locks it, and is the only one that writes
-        with filelock.FileLock(folder / "lock") if ranks.first else nullcontext():
+        with files.locked(folder / "lock") if ranks.first else nullcontext():
             run = ranks.from_first(lambda: load_finished(folder, config, identity, locked=True))
             if run is not None:  # another process finished it
                 return run
