@@ -14,12 +14,13 @@ from torch import Tensor
 
 from xmr_core.base.errors import BadInput
 from xmr_core.base.machine import Environment, as_a_run, resolve_device
-from xmr_core.base.reachable import in_words
+from xmr_core.base.reachable import in_words, reachable_in
 from xmr_core.base.types import Brief, Corpus, Relevance, Representation
 from xmr_core.evaluation import metrics
 from xmr_core.evaluation.metrics import FULL, KS, Protocol
 from xmr_core.evaluation.ranks import MatrixScores, RankQuery, Scores, Scoring, checked_k, ranks
 from xmr_core.evaluation.stats import bootstrap_interval
+from xmr_core.features.images import image_contents
 
 
 def score_table(scores: object) -> Float[np.ndarray, "q g"]:
@@ -543,11 +544,18 @@ def rsum_interval(per_query: pd.DataFrame, relevance: str, level: float = 0.95) 
     return bootstrap_interval(parts, level)
 
 
-def chance_of(per_query: pd.DataFrame, own: Relevance) -> tuple[float, float, float]:
-    """(mean, low, high) of the annotated RSUM of random rankings of the queries, 95 % between low and high. own: the
-    annotated relevance, captions as queries."""
-    galleries = {"i2t": len(own.query_ids), "t2i": len(own.gallery_ids)}
-    return metrics.random_rsum(per_query[per_query["relevance"] == "annotated"], galleries)
+class EvaluatedSplit(Evaluated):
+    """What is evaluated on a split of a corpus that is at hand: a subclass has `corpus` and `split`."""
+
+    def chance(self) -> tuple[float, float, float]:
+        """(mean, low, high) of the annotated RSUM of random rankings of the split, 95 % between low and high."""
+        galleries = dict(zip(("t2i", "i2t"), map(len, self.corpus.rows(self.split)), strict=True))
+        return metrics.random_rsum(self.per_query[self.per_query["relevance"] == "annotated"], galleries)
+
+    def reachable(self) -> dict[str, float]:
+        """What no model exceeds on the split, by its annotated pairs: base.reachable.reachable."""
+        contents = image_contents(self.corpus, self.corpus.rows(self.split)[0])[2]
+        return reachable_in(self.corpus, self.split, contents)
 
 
 def rsums(per_query: pd.DataFrame) -> list[dict]:
@@ -562,8 +570,8 @@ def rsums(per_query: pd.DataFrame) -> list[dict]:
     return rows
 
 
-def quality_lines(run) -> list[str]:
-    """What train and evaluate print of anything evaluated that has a `chance` and a `reachable`."""
+def quality_lines(run: EvaluatedSplit) -> list[str]:
+    """What train and evaluate print."""
     line = "  RSUM    {rsum:.1f} of 600 ({relevance}; {low:.1f} to {high:.1f} by the choice of images)".format_map
     lines = [*map(line, rsums(run.per_query)), f"  chance  {run.chance()[0]:.1f} (a random ranking, annotated)"]
     best = in_words(run.reachable())

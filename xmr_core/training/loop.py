@@ -26,10 +26,6 @@ from xmr_core.methods.method import Method
 PATIENCE = 40  # steps in a row with equal scores before a collapse is certain
 FLAT = 2e-3  # standard deviation of all scores of a batch below which items cannot be told apart
 _SHARE, _ROUNDING, _SAMPLE = 2e-3, 1e-5, 32  # of all spread; of the largest score; images and captions
-_DISTURBED = (
-    "another thread draws torch's random numbers between the steps of this training: one that draws inside a step "
-    "changes the result. Train in a process of its own."
-)
 TERMS = tuple[Tensor, dict[str, Tensor], Tensor]
 SCHEDULES = ("cosine", "constant", "step")
 
@@ -303,11 +299,11 @@ class OwnState:
 
     It begins with the random numbers of where it is made, and `inside` continues those of the last `inside`, whatever
     other code draws or sets in between. One thread at a time is inside. What other threads draw in the middle comes
-    from the same generator and cannot be kept apart; `disturbed` says that some do, if they draw between two steps too.
+    from the same generator and cannot be kept apart; `disturbed` warns of it, if they draw between two steps too.
     """
 
     def __init__(self, config: TrainConfig, device: str | torch.device):
-        self.config, self.device, self.outside, self.disturbed = config, torch.device(device), None, False
+        self.config, self.device, self.outside, self.disturbed = config, torch.device(device), None, ""
         self._keep()
 
     def _keep(self) -> None:
@@ -317,8 +313,10 @@ class OwnState:
     def inside(self):
         """Compute as the configuration says, and leave the process as it was."""
         with own_random_numbers(self.device), as_a_run(exact_kernels=self.config.precision == "float32"):
-            if self.outside is not None and self.outside[0] == machine.networks_built:
-                self.disturbed |= not torch.equal(self.outside[1], torch.get_rng_state())
+            networks, before = self.outside or (-1, None)
+            if networks == machine.networks_built and not torch.equal(before, torch.get_rng_state()):
+                draws = "another thread draws torch's random numbers between the steps of this training"
+                self.disturbed = f"{draws}: inside a step it changes the result. Train in a process of its own."
             self.outside = None
             threads = torch.get_num_threads()
             torch.set_num_threads(self.config.threads)  # results do not depend on how many runs share a machine
@@ -378,7 +376,7 @@ def train(
     place = processor() if on_cpu else device_name(device)
 
     def tell(message: str | None) -> None:
-        if message:
+        if message and message not in history.messages:
             history.messages.append(message)
             if ranks.first:
                 warnings.warn(message, stacklevel=3)
@@ -429,8 +427,7 @@ def train(
                 optimiser.zero_grad(set_to_none=True)
                 value, spread = torch.stack([loss.detach().float(), scores.detach().float().std()]).tolist()
                 tell(watch.see(value, spread, where))
-                if own.disturbed and _DISTURBED not in history.messages:
-                    tell(_DISTURBED)
+                tell(own.disturbed)
                 loss.backward()
                 ranks.average_gradients(method)
                 if config.clip:

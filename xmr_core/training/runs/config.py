@@ -95,10 +95,10 @@ class RunConfig:
     """Everything that decides a run's numbers, and nothing else.
 
     method, options: see methods.registry.build. form: 'matched', or 'published' as the paper had it.
-    batch_images … positives: the batches (data.batches.Batches). cell_drop … erase: what is left out of training inputs
-    (data.batches.Augmentation). val_images: how many images of the validation split, with their captions, choose the
-    epoch; 0 for all. device: where it trains, as torch names it ('cpu', 'cuda:1', 'mps'); 'auto' becomes the
-    accelerator that is here, or 'cpu'.
+    batch_images, captions_per_image, unit, positives: the batches (data.batches.Batches). cell_drop, cell_rule,
+    word_drop, word_rule, erase: what is left out of training inputs (data.batches.Augmentation). val_images: how many
+    images of the validation split, with their captions, choose the epoch; 0 for all. device: where it trains, as torch
+    names it ('cpu', 'cuda:1', 'mps'); 'auto' becomes the accelerator that is here, or 'cpu'.
     processes: how many train it together (torchrun); another number gives other last bits, as threads do.
 
     >>> RunConfig().replace(alpha=8.0, epochs=3).options
@@ -198,21 +198,16 @@ def all_options(config: RunConfig) -> pd.DataFrame:
     >>> all_options(RunConfig(method="dive")).set_index("name").loc["alpha"].tolist()
     [16.0, 'method', 'inverse temperature α of smooth-Chamfer']
     """
-    spec, rows = method_spec(config.method), []
-    made = spec.make_options(config.form, config.options)
-    for f in fields(spec.options):
-        if f.name in spec.options.names(config.form):
-            rows.append((f.name, getattr(made, f.name), "method", f.metadata["help"]))
+    spec = method_spec(config.method)
+    made, names = spec.make_options(config.form, config.options), spec.options.names(config.form)
+    helps = {f.name: f.metadata["help"] for f in fields(spec.options)}
+    rows = [(name, getattr(made, name), "method", text) for name, text in helps.items() if name in names]
     for kind, part in (("run", config), ("training", config.train), ("data", config.data)):
-        names = [f.name for f in fields(part)]
-        said, head = {}, "|".join(names)
-        pieces = re.split(rf"\b((?:{head})(?:(?:, | … )(?:{head}))*): ", " ".join(type(part).__doc__.split()))
-        for about, text in zip(pieces[1::2], pieces[2::2], strict=True):
-            own = re.split(", | … ", about)
-            own = names[names.index(own[0]) : names.index(own[-1]) + 1] if "…" in about else own
-            said |= dict.fromkeys(own, re.split(r"[.;] ", f"{text} ")[0])
-        hidden = ("data", "train", "method", "options", "corpus")
-        rows += [(name, getattr(part, name), kind, said.get(name, "")) for name in names if name not in hidden]
+        names = [f.name for f in fields(part) if f.name not in ("data", "train", "method", "options", "corpus")]
+        own, said = f"(?:{'|'.join(names)})", " ".join(type(part).__doc__.split())  # names, a colon, and a sentence
+        about = re.findall(rf"\b({own}(?:, {own})*): (.*?)[.;] ", said)
+        helps = {name: text for together, text in about for name in together.split(", ")}
+        rows += [(name, getattr(part, name), kind, helps.get(name, "")) for name in names]
     return pd.DataFrame(rows, columns=["name", "value", "of", "help"])
 
 
