@@ -5,17 +5,7 @@ import pandas as pd
 from xmr_core.training.runs.config import RunConfig, base_config
 from xmr_study import protocol
 from xmr_study.ambiguity import ambiguity
-from xmr_study.protocol import (
-    Job,
-    ablation_trial,
-    base_of,
-    canonical,
-    chosen_trials,
-    compares_pairs,
-    in_common_form,
-    labels,
-    trial,
-)
+from xmr_study.protocol import Job, ablation_trial, canonical, compares_pairs, in_common_form, labels, trial
 from xmr_study.protocol_results import unconverged
 
 PARTS = ("tuning", "comparison", "longer", "budget", "ambiguity", "flickr8k", "ablations")
@@ -30,7 +20,7 @@ def jobs(rows: pd.DataFrame, curves: pd.DataFrame, flickr8k_root: str = "") -> l
     >>> {job.part for job in jobs(none, pd.DataFrame(columns=["run_id", "epoch", "value"]))}
     {'tuning'}
     """
-    chosen = chosen_trials(rows)
+    chosen = protocol.chosen_trials(rows)
     again = unconverged(rows, curves, [*chosen], protocol.EPOCHS)
     out = []
     for label in labels():
@@ -50,9 +40,9 @@ def jobs(rows: pd.DataFrame, curves: pd.DataFrame, flickr8k_root: str = "") -> l
             out += [Job(part, label, name, _deciding(label, number, seed, epochs)) for seed in range(n)]
     for label in protocol.variants():
         if canonical()[label] == label and label not in labels() and (number := ablation_trial(label, rows, chosen)):
-            epochs = protocol.LONGER if base_of(label) in again else protocol.EPOCHS
+            epochs = protocol.LONGER if protocol.base_of(label) in again else protocol.EPOCHS
             configs = [_deciding(label, number, seed, epochs) for seed in range(_n_seeds(label, rows))]
-            out += [Job("ablations", base_of(label), label, config) for config in configs]
+            out += [Job("ablations", protocol.base_of(label), label, config) for config in configs]
     out += ambiguity(rows, chosen)
     out += flickr8k(flickr8k_root, chosen, rows, curves) if flickr8k_root else []
     return sorted(out, key=lambda job: PARTS.index(job.part))

@@ -76,9 +76,8 @@ def evaluate_model(model, source, split: str, dataset: str, relevance, in_memory
     word, form = about.get("method", method.name), about.get("form", "as it comes")
     trained, size, seed = (about.get("seed", 0), about.get("epochs", 0)), world.get("size", ""), world.get("seed", 0)
     parameters, machine = sum(p.numel() for p in method.parameters()), environment(str(method.device))
-    seconds, origin = time.monotonic() - clock, (model.label, identity)
-    provenance = Provenance(started, 0.0, parameters, machine, evaluate_seconds=seconds, model=origin)
-    provenance = replace(provenance, relevances=tuple(kinds), messages=messages)
+    more = {"relevances": tuple(kinds), "messages": messages, "model": (model.label, identity)}
+    provenance = Provenance(started, 0.0, parameters, machine, evaluate_seconds=time.monotonic() - clock, **more)
     setting = Setting(word, form, name, size, *trained, seed)
     named = readable_id(method.name, name, trained[0], content)
     return EvaluatedModel(named, setting, metrics, per_query, provenance, corpus, split)

@@ -15,15 +15,9 @@ from typing import Any
 
 import pandas as pd
 
+from xmr_core.base import fingerprint
 from xmr_core.base.errors import BadInput, require_choice, require_fields
-from xmr_core.base.fingerprint import (
-    content_hash,
-    is_own_code,
-    is_own_module,
-    own_code_version,
-    own_module_version,
-    package_hash,
-)
+from xmr_core.base.fingerprint import content_hash, is_own_code, is_own_module, own_code_version
 from xmr_core.base.machine import resolve_device
 from xmr_core.data.batches import CELL_RULES, POSITIVES, UNITS, WORD_RULES
 from xmr_core.data.corpora import READERS, corpus_of, reader_of
@@ -62,7 +56,7 @@ def code_of(method: str, dataset: str) -> str:
     run, no part of its identity."""
     versions = component_versions(method, dataset)
     own = [str(v) for v in (versions["method"], versions["reader"]) if isinstance(v, str)]
-    return "-".join([package_hash(), *own])
+    return "-".join([fingerprint.package_hash(), *own])
 
 
 def _method_version(method: str) -> int | str:
@@ -70,7 +64,7 @@ def _method_version(method: str) -> int | str:
     spec, module = method_spec(method), method.partition(":")[0] if ":" in method else ""
     parts = [part for part in (spec.matched, spec.published, spec.options) if part is not None and is_own_code(part)]
     codes = [own_code_version(part) for part in parts]
-    codes += [own_module_version(module)] if module and is_own_module(module) else []
+    codes += [fingerprint.own_module_version(module)] if module and is_own_module(module) else []
     named = [code for code in dict.fromkeys(codes) if code]  # of one file most often
     return "-".join([str(spec.version), *named]) if named else spec.version
 
