@@ -30,11 +30,8 @@ def jobs(rows: pd.DataFrame, curves: pd.DataFrame, flickr8k_root: str = "") -> l
     for label, number in chosen.items():
         n_seeds = _n_seeds(label, rows)
         parts = [("comparison", label, protocol.EPOCHS, protocol.SEEDS if label in again else n_seeds)]
-        parts += (
-            [("longer", protocol.budget_label(label, protocol.LONGER), protocol.LONGER, n_seeds)]
-            if label in again
-            else []
-        )
+        if label in again:
+            parts += [("longer", protocol.budget_label(label, protocol.LONGER), protocol.LONGER, n_seeds)]
         parts += [("budget", protocol.budget_label(label, n), n, 2) for n in protocol.SHORTER]
         for part, name, epochs, n in parts:
             out += [Job(part, label, name, _deciding(label, number, seed, epochs)) for seed in range(n)]
@@ -82,11 +79,8 @@ def _n_seeds(label: str, rows: pd.DataFrame) -> int:
     if label in labels() and not compares_pairs(label):
         return protocol.MORE_SEEDS
     own = rows[(rows["variant"] == label) & (rows["dataset"] == "scenes")].drop_duplicates("run_id")["train_seconds"]
-    return (
-        protocol.MORE_SEEDS
-        if len(own) >= protocol.SEEDS and own.astype(float).median() < protocol.SHORT
-        else protocol.SEEDS
-    )
+    more = len(own) >= protocol.SEEDS and own.astype(float).median() < protocol.SHORT
+    return protocol.MORE_SEEDS if more else protocol.SEEDS
 
 
 def _on_photographs(config: RunConfig, label: str, number: int, epochs: int, seed: int) -> RunConfig:

@@ -133,24 +133,14 @@ def evaluate_scores(
     image_of[own.counts == 1] = own.indices[own.indptr[:-1][own.counts == 1]]
     tables, dropped = [], {}
     for fold, (i, t) in enumerate(protocol.folds(scores.shape[0], image_of)):
-        questions = [
-            q for kind, relevance in relevances.items() for q in _questions(kind, relevance, own, i, t, image_of)
-        ]
+        questions = [q for kind, r in relevances.items() for q in _questions(kind, r, own, i, t, image_of)]
         complete = len(i) == scores.shape[0] and len(t) == scores.shape[1]
         answers = ranks(scores if complete else scores.part(i, t), [question for *_, question in questions], done)
         for (kind, direction, without, image, question), query_ranks in zip(questions, answers.ranks, strict=True):
             dropped[kind, direction] = dropped.get((kind, direction), 0) + without
-            columns = {
-                "relevance": kind,
-                "direction": direction,
-                "fold": fold,
-                "query": question.relevance.query_ids,
-                "image": image,
-                "n_relevant": question.relevance.counts,
-                "first_rank": metrics.first_rank(query_ranks),
-                "r_precision": metrics.r_precision(query_ranks),
-                "map_at_r": metrics.map_at_r(query_ranks),
-            }
+            columns = {"relevance": kind, "direction": direction, "fold": fold, "query": question.relevance.query_ids}
+            columns |= {"image": image, "n_relevant": question.relevance.counts}
+            columns |= {name: getattr(metrics, name)(query_ranks) for name in ("first_rank", "r_precision", "map_at_r")}
             tables.append(pd.DataFrame(columns | {f"R@{k}": metrics.recall_at_k(query_ranks, k) for k in KS}))
     return Evaluation(pd.concat(tables, ignore_index=True), dropped, protocol)
 
@@ -262,16 +252,9 @@ def judgment_agreement(
     return pd.DataFrame(rows, columns=METRIC_COLUMNS)
 
 
-RelevantItems = (
-    Relevance
-    | Shaped[np.ndarray, "query gallery"]
-    | Shaped[Tensor, "query gallery"]
-    | sparse.sparray
-    | sparse.spmatrix
-    | Sequence[Collection[int] | int]
-    | Mapping[int, Collection[int] | int]
-    | Mapping[str, Mapping[str, int]]
-)
+_Matrix = Shaped[np.ndarray, "query gallery"] | Shaped[Tensor, "query gallery"] | sparse.sparray | sparse.spmatrix
+_Lists = Sequence[Collection[int] | int] | Mapping[int, Collection[int] | int] | Mapping[str, Mapping[str, int]]
+RelevantItems = Relevance | _Matrix | _Lists
 
 
 REQUESTED = {"R": metrics.recall_at_k, "P": metrics.precision_at_k, "nDCG": None}  # nDCG needs the grades
@@ -343,13 +326,9 @@ def rank_metrics(
     if per_query:
         index = pd.Index(relevant.query_ids[queries], name="query")
         return pd.DataFrame({**values, "first rank": metrics.first_rank(ranked)}, index=index)
-    return {
-        **{name: float(own.mean()) for name, own in values.items()},
-        "median rank": metrics.median_rank(ranked),
-        "mean rank": metrics.mean_rank(ranked),
-        "queries": len(queries),
-        "dropped": len(relevant) - len(queries),
-    }
+    means = {name: float(own.mean()) for name, own in values.items()}
+    means |= {"median rank": metrics.median_rank(ranked), "mean rank": metrics.mean_rank(ranked)}
+    return means | {"queries": len(queries), "dropped": len(relevant) - len(queries)}
 
 
 def _at_least(relevant: Relevance, grades: np.ndarray, grade: float) -> RankQuery:
@@ -396,10 +375,7 @@ def _graded(
         sizes = relevance.shape if table else (len(relevance), len(relevance.gallery_ids))
         if tuple(sizes) != shape:
             turned = " One of the two is transposed: rows of both are queries." * (tuple(sizes) == shape[::-1])
-            sizes = " × ".join(map(str, sizes))
-            raise BadInput(
-                f"a relevance of queries × items {sizes} does not fit scores of {shape[0]} × {shape[1]}.{turned}"
-            )
+            raise BadInput(f"a relevance of {sizes} does not fit scores of queries × items {shape}.{turned}")
         if not table:
             return relevance, np.ones(len(relevance.indices))
         cells = sparse.coo_array(relevance)
@@ -536,11 +512,8 @@ class Evaluated(Brief):
 def rsum_interval(per_query: pd.DataFrame, relevance: str, level: float = 0.95) -> tuple[float, float, float]:
     """(RSUM, low, high) in percent of one run, by resampling images."""
     own = per_query[per_query["relevance"] == relevance]
-    parts = [
-        (100 * table[f"R@{k}"].to_numpy(), table["image"].to_numpy())
-        for _, table in own.groupby("direction")
-        for k in KS
-    ]
+    directions = [table for _, table in own.groupby("direction")]
+    parts = [(100 * table[f"R@{k}"].to_numpy(), table["image"].to_numpy()) for table in directions for k in KS]
     return bootstrap_interval(parts, level)
 
 

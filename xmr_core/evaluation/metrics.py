@@ -176,10 +176,8 @@ class Protocol:
         [[0, 2], [1, 3]]
         """
         if self.n_images and n_images != self.n_images:
-            raise BadInput(
-                f"protocol {self.name} needs exactly {self.n_images:,} images, got {n_images:,}. COCO has them in the "
-                "split 'testall'."
-            )
+            fault = f"protocol {self.name} needs exactly {self.n_images:,} images, got {n_images:,}"
+            raise BadInput(f"{fault}. COCO has them in the split 'testall'.")
         if self.n_folds == 1:
             return [(np.arange(n_images), np.arange(len(image_of)))]
         if (image_of < 0).any():

@@ -161,9 +161,7 @@ class CollapseWatch:
         Raises: TrainingFailed when the loss is not a finite number.
         """
         if not math.isfinite(loss):
-            remedy = (
-                "Lower the learning rate" if self.steps else "Nothing was learned yet: look for NaN in the features"
-            )
+            remedy = "Lower the learning rate" if self.steps else "Nothing was learned: look for NaN in the features"
             raise TrainingFailed(f"training diverged: the loss is {loss} at {step}. {remedy}.")
         self.steps += 1
         self.flat_steps = self.flat_steps + 1 if spread < FLAT else 0
@@ -190,10 +188,8 @@ class CollapseWatch:
         if self.reported or not alike or min(scores.shape) < 2:
             return None
         self.reported = True
-        return (
-            f"training has collapsed: after epoch {epoch} all {' and all '.join(alike)} of a batch score alike. "
-            "Lower the learning rate, take another encoder, or use InfoNCE."
-        )
+        what = f"after epoch {epoch} all {' and all '.join(alike)} of a batch score alike"
+        return f"training has collapsed: {what}. Lower the learning rate, take another encoder, or use InfoNCE."
 
 
 def pretrained_parts(method: nn.Module) -> dict[str, nn.Module]:

@@ -146,9 +146,7 @@ class Marks:
         """Mark an answer; the verdict that it has already is taken back. Returns a sentence on what changed. Raises:
         BadInput for an uploaded image as the query, which has no name."""
         if query.kind == "upload":
-            raise BadInput(
-                "an uploaded image has no name to remember marks by; put it into the folder and index again."
-            )
+            raise BadInput("an uploaded image has no name to remember marks by; put it into the folder, and index.")
         key, item = query_key(query), (query.target, str(answer.item))
         verdict = "" if self.judgments.verdict(key, item) == verdict else verdict
         self.judgments.mark(key, item, verdict)

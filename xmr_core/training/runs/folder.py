@@ -342,15 +342,10 @@ def _facts(folder: Path) -> dict[str, object]:
     if not stored or (finished and not _read(folder / RECORD)):
         return facts
     config, data = stored["config"], stored["config"]["data"]
-    return facts | {
-        "method": config["method"],
-        "data": f"{data['dataset']} {data['size']}" if data["dataset"] == "scenes" else data["dataset"],
-        "features": _features(data, str(stored["identity"]["data"]["features"])),
-        "seed": config["train"]["seed"],
-        "epochs": config["train"]["epochs"],
-        "rsum": _rsum(folder) if finished else float("nan"),
-        "state": "finished" if finished else "interrupted",
-    }
+    facts |= {name: config["train"][name] for name in ("seed", "epochs")} | {"method": config["method"]}
+    facts["data"] = f"{data['dataset']} {data['size']}" if data["dataset"] == "scenes" else data["dataset"]
+    facts["features"] = _features(data, str(stored["identity"]["data"]["features"]))
+    return facts | ({"rsum": _rsum(folder), "state": "finished"} if finished else {"state": "interrupted"})
 
 
 def _features(data: dict, identity: str) -> str:
