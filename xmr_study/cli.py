@@ -53,13 +53,15 @@ def explore(arguments: argparse.Namespace) -> int:
     """Run `explore` until it is interrupted. Returns the exit status of the server."""
     require("the explorer as a page", "app", "voila", "ipywidgets", "nbformat")
     from xmr_core.data.readers.folder import load_folder
+    from xmr_core.retrieval.index import MANIFEST
     from xmr_study.explorer.views import folder_models
 
     place = existing(arguments.place, "folder or index").resolve()
     if not 0 <= arguments.port < 65536:
         raise BadInput(f"a port lies from 1 to 65535, or is 0 for a free one; got {arguments.port}.")
-    if folder_models(place, arguments.run):  # a mistake is told here, not on a page that opens later
+    if place.is_dir() and not (place / MANIFEST).exists():  # a mistake is told here, not on a page that opens later
         load_folder(place)
+    folder_models(place, arguments.run)
     with tempfile.TemporaryDirectory() as folder:
         notebook = Path(folder) / "explore.ipynb"
         notebook.write_text(json.dumps(page_of(place, arguments.run)), encoding="utf-8")

@@ -5,7 +5,7 @@ import pandas as pd
 from xmr_core.training.runs.config import RunConfig, base_config
 from xmr_study import protocol
 from xmr_study.ambiguity import ambiguity
-from xmr_study.protocol import Job, ablation_trial, canonical, compares_pairs, in_common_form, labels, trial
+from xmr_study.protocol import Job, ablation_trial, canonical, chosen_trials, in_common_form, labels, trial
 from xmr_study.protocol_results import unconverged
 
 PARTS = ("tuning", "comparison", "longer", "budget", "ambiguity", "flickr8k", "ablations")
@@ -20,7 +20,7 @@ def jobs(rows: pd.DataFrame, curves: pd.DataFrame, flickr8k_root: str = "") -> l
     >>> {job.part for job in jobs(none, pd.DataFrame(columns=["run_id", "epoch", "value"]))}
     {'tuning'}
     """
-    chosen = protocol.chosen_trials(rows)
+    chosen = chosen_trials(rows)
     again = unconverged(rows, curves, [*chosen], protocol.EPOCHS)
     out = []
     for label in labels():
@@ -69,14 +69,14 @@ def flickr8k(data_root: str, chosen: dict[str, int], rows: pd.DataFrame, curves:
             run, epochs = name, protocol.FLICKR_EPOCHS
             if unconverged(own, curves, [name], protocol.FLICKR_EPOCHS):
                 run, epochs = protocol.budget_label(name, protocol.FLICKR_LONGER), protocol.FLICKR_LONGER
-            n_seeds = 3 if compares_pairs(label) or name != label else 5
+            n_seeds = 3 if protocol.compares_pairs(label) or name != label else 5
             runs = dict.fromkeys([(name, protocol.FLICKR_EPOCHS, 0), *((run, epochs, seed) for seed in range(n_seeds))])
             out += [Job("flickr8k", label, t, _on_photographs(on, label, number, e, seed)) for t, e, seed in runs]
     return out
 
 
 def _n_seeds(label: str, rows: pd.DataFrame) -> int:
-    if label in labels() and not compares_pairs(label):
+    if label in labels() and not protocol.compares_pairs(label):
         return protocol.MORE_SEEDS
     own = rows[(rows["variant"] == label) & (rows["dataset"] == "scenes")].drop_duplicates("run_id")["train_seconds"]
     more = len(own) >= protocol.SEEDS and own.astype(float).median() < protocol.SHORT

@@ -375,7 +375,8 @@ def _graded(
         sizes = relevance.shape if table else (len(relevance), len(relevance.gallery_ids))
         if tuple(sizes) != shape:
             turned = " One of the two is transposed: rows of both are queries." * (tuple(sizes) == shape[::-1])
-            raise BadInput(f"a relevance of {sizes} does not fit scores of queries × items {shape}.{turned}")
+            sizes, wanted = (" × ".join(map(str, own)) for own in (sizes, shape))
+            raise BadInput(f"a relevance of queries × items {sizes} does not fit scores of {wanted}.{turned}")
         if not table:
             return relevance, np.ones(len(relevance.indices))
         cells = sparse.coo_array(relevance)
