@@ -25,6 +25,9 @@ from xmr_core.base.errors import BadInput, checked_index
 class _Words(reprlib.Repr):
     """Values of fields in a few words each: tensors, arrays and tables by their shapes."""
 
+    def repr_tuple(self, x, level):
+        return super().repr_tuple(x, level) if len(x) <= self.maxtuple else f"<{len(x):,} entries>"
+
     def repr_instance(self, x, level):
         kind = type(x).__name__
         if isinstance(x, torch.nn.Module):
