@@ -189,8 +189,8 @@ def all_options(config: RunConfig) -> pd.DataFrame:
     """What can be given as name=value for the method of a configuration: columns name, value (that of the
     configuration), of ('method', 'run', 'training' or 'data') and help (the line of the documentation).
 
-    >>> all_options(RunConfig(method="dive")).set_index("name").loc["alpha"].tolist()
-    [16.0, 'method', 'inverse temperature α of smooth-Chamfer']
+    >>> all_options(RunConfig(method="dive")).set_index("name").loc["d"].tolist()
+    [128, 'method', 'width of the joint space']
     """
     spec = method_spec(config.method)
     made, names = spec.make_options(config.form, config.options), spec.options.names(config.form)
