@@ -59,13 +59,9 @@ def explore(arguments: argparse.Namespace) -> int:
     place = existing(arguments.place, "folder or index").resolve()
     if not 0 <= arguments.port < 65536:
         raise BadInput(f"a port lies from 1 to 65535, or is 0 for a free one; got {arguments.port}.")
-    if not place.is_dir():
-        raise BadInput(f"{place} is no folder. Give a folder of images, or an index.")
-    if not (place / MANIFEST).exists():  # a mistake is told here, not on a page that opens later
+    if place.is_dir() and not (place / MANIFEST).exists():  # a mistake is told here, not on a page that opens later
         load_folder(place)
-        folder_models(arguments.run)
-    elif arguments.run:
-        raise BadInput(f"{place} is an index, which holds its own model. Leave out --run.")
+    folder_models(place, arguments.run)
     with tempfile.TemporaryDirectory() as folder:
         notebook = Path(folder) / "explore.ipynb"
         notebook.write_text(json.dumps(page_of(place, arguments.run)), encoding="utf-8")

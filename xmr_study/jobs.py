@@ -5,17 +5,7 @@ import pandas as pd
 from xmr_core.training.runs.config import RunConfig, base_config
 from xmr_study import protocol
 from xmr_study.ambiguity import ambiguity
-from xmr_study.protocol import (
-    Job,
-    ablation_trial,
-    base_of,
-    canonical,
-    chosen_trials,
-    compares_pairs,
-    in_common_form,
-    labels,
-    trial,
-)
+from xmr_study.protocol import Job, ablation_trial, canonical, chosen_trials, in_common_form, labels, trial
 from xmr_study.protocol_results import unconverged
 
 PARTS = ("tuning", "comparison", "longer", "budget", "ambiguity", "flickr8k", "ablations")
@@ -40,19 +30,16 @@ def jobs(rows: pd.DataFrame, curves: pd.DataFrame, flickr8k_root: str = "") -> l
     for label, number in chosen.items():
         n_seeds = _n_seeds(label, rows)
         parts = [("comparison", label, protocol.EPOCHS, protocol.SEEDS if label in again else n_seeds)]
-        parts += (
-            [("longer", protocol.budget_label(label, protocol.LONGER), protocol.LONGER, n_seeds)]
-            if label in again
-            else []
-        )
+        if label in again:
+            parts += [("longer", protocol.budget_label(label, protocol.LONGER), protocol.LONGER, n_seeds)]
         parts += [("budget", protocol.budget_label(label, n), n, 2) for n in protocol.SHORTER]
         for part, name, epochs, n in parts:
             out += [Job(part, label, name, _deciding(label, number, seed, epochs)) for seed in range(n)]
     for label in protocol.variants():
         if canonical()[label] == label and label not in labels() and (number := ablation_trial(label, rows, chosen)):
-            epochs = protocol.LONGER if base_of(label) in again else protocol.EPOCHS
+            epochs = protocol.LONGER if protocol.base_of(label) in again else protocol.EPOCHS
             configs = [_deciding(label, number, seed, epochs) for seed in range(_n_seeds(label, rows))]
-            out += [Job("ablations", base_of(label), label, config) for config in configs]
+            out += [Job("ablations", protocol.base_of(label), label, config) for config in configs]
     out += ambiguity(rows, chosen)
     out += flickr8k(flickr8k_root, chosen, rows, curves) if flickr8k_root else []
     return sorted(out, key=lambda job: PARTS.index(job.part))
@@ -82,21 +69,18 @@ def flickr8k(data_root: str, chosen: dict[str, int], rows: pd.DataFrame, curves:
             run, epochs = name, protocol.FLICKR_EPOCHS
             if unconverged(own, curves, [name], protocol.FLICKR_EPOCHS):
                 run, epochs = protocol.budget_label(name, protocol.FLICKR_LONGER), protocol.FLICKR_LONGER
-            n_seeds = 3 if compares_pairs(label) or name != label else 5
+            n_seeds = 3 if protocol.compares_pairs(label) or name != label else 5
             runs = dict.fromkeys([(name, protocol.FLICKR_EPOCHS, 0), *((run, epochs, seed) for seed in range(n_seeds))])
             out += [Job("flickr8k", label, t, _on_photographs(on, label, number, e, seed)) for t, e, seed in runs]
     return out
 
 
 def _n_seeds(label: str, rows: pd.DataFrame) -> int:
-    if label in labels() and not compares_pairs(label):
+    if label in labels() and not protocol.compares_pairs(label):
         return protocol.MORE_SEEDS
     own = rows[(rows["variant"] == label) & (rows["dataset"] == "scenes")].drop_duplicates("run_id")["train_seconds"]
-    return (
-        protocol.MORE_SEEDS
-        if len(own) >= protocol.SEEDS and own.astype(float).median() < protocol.SHORT
-        else protocol.SEEDS
-    )
+    more = len(own) >= protocol.SEEDS and own.astype(float).median() < protocol.SHORT
+    return protocol.MORE_SEEDS if more else protocol.SEEDS
 
 
 def _on_photographs(config: RunConfig, label: str, number: int, epochs: int, seed: int) -> RunConfig:

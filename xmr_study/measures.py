@@ -48,8 +48,7 @@ def attention(run: TrainedRun) -> pd.DataFrame:
     grid = isqrt(shares.shape[-1])
     if grid**2 != shares.shape[-1]:
         return pd.DataFrame(columns=METRIC_COLUMNS)
-    masks = torch.from_numpy(object_masks(scenes_of(prepared.corpus, "test")[: len(shares)]))
-    masks = F.adaptive_avg_pool2d(masks, grid).flatten(2)  # n o l
+    masks = _on_grid(object_masks(scenes_of(prepared.corpus, "test")[: len(shares)]), grid**2)  # n o l
     entropy, overlap = attention_entropy(shares), object_overlap(shares, masks)
     others = object_overlap(shares[:, -1:], masks.roll(1, 0))[:, 0]
     for t, value in enumerate(overlap.mean(0), 1):
@@ -105,9 +104,6 @@ def mean_log_std(run: TrainedRun) -> dict[str, float]:
 # Whether words and slots look at objects, where the corpus knows its objects.
 
 
-_pointing_IMAGES = 200  # of the test split, from its start
-
-
 def words(run: TrainedRun) -> pd.DataFrame:
     """Looks of the words that name an object ("circle", "crosses"), each at its caption's own image, against all
     objects of that shape there: 'word_pointing' (share of hits), 'word_pointing_chance' (of random looks),
@@ -117,7 +113,7 @@ def words(run: TrainedRun) -> pd.DataFrame:
     prepared, method, names = run.prepared(), run.method(), shape_words()
     if prepared.corpus.name != "scenes" or prepared.vocabulary is None:
         return pd.DataFrame(columns=METRIC_COLUMNS)
-    split, read = prepared.splits["test"].first(_pointing_IMAGES), rule(prepared.vocabulary.tokeniser)
+    split, read = prepared.splits["test"].first(_IMAGES), rule(prepared.vocabulary.tokeniser)
     images, captions = encode_split(method, split)
     texts = prepared.corpus.captions["text"].iloc[split.caption_rows].tolist()
     attended, masks = [], []
@@ -141,7 +137,7 @@ def slots(run: TrainedRun) -> pd.DataFrame:
     'slot_pointing_chance', 'slot_overlap'. No row for another corpus than scenes.
     Raises: BadInput for a method without slots.
     """
-    split = run.prepared().splits["test"].first(_pointing_IMAGES)
+    split = run.prepared().splits["test"].first(_IMAGES)
     if run.prepared().corpus.name != "scenes":
         return pd.DataFrame(columns=METRIC_COLUMNS)
     last = slot_attention(run.method(), split.images_at(np.arange(len(split.image_rows))))[:, -1]  # n k l
@@ -157,7 +153,7 @@ def _objects(run: TrainedRun, n: int):
 
 
 def _on_grid(masks: np.ndarray, cells: int) -> torch.Tensor:
-    return F.adaptive_avg_pool2d(torch.from_numpy(masks), isqrt(cells)).flatten(1)
+    return F.adaptive_avg_pool2d(torch.from_numpy(masks), isqrt(cells)).flatten(-2)
 
 
 def _rows(name: str, weights: torch.Tensor, masks: torch.Tensor) -> pd.DataFrame:

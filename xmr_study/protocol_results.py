@@ -7,20 +7,8 @@ import numpy as np
 import pandas as pd
 from scipy.stats import t as student
 
-from xmr_study import results
-from xmr_study.protocol import (
-    DECIDING,
-    EPOCHS,
-    LONGER,
-    SEEDS,
-    SHORTER,
-    budget_label,
-    canonical,
-    chosen_trials,
-    labels,
-    run_label,
-    variants,
-)
+from xmr_study import protocol, results
+from xmr_study.protocol import DECIDING, budget_label, canonical, chosen_trials, labels, variants
 from xmr_study.results import latest
 
 FOLDER = Path(__file__).resolve().parents[1] / "reports" / "protocol"
@@ -63,7 +51,7 @@ def longest(rows: pd.DataFrame) -> pd.DataFrame:
     [['DivE', 'scenes'], ['DivE', 'flickr8k']]
     """
     names = rows["variant"].astype(str)
-    stem = names.map({name: run_label(name) for name in names.unique()})
+    stem = names.map({name: protocol.run_label(name) for name in names.unique()})
     on = rows["dataset"].astype(str) + ": " + stem
     kept = (names != stem) | ~on.isin(set(on[names != stem]))
     return rows[kept].assign(variant=stem[kept]).reset_index(drop=True)
@@ -233,7 +221,7 @@ def budget_points(rows: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     """
     rows, lines = rows[(rows["dataset"] == "scenes") & rows["world"].astype(int).isin(DECIDING)], []
     for name in names:
-        allowed = [name, *(budget_label(name, n) for n in (*SHORTER, EPOCHS, LONGER))]
+        allowed = [name, *(budget_label(name, n) for n in (*protocol.SHORTER, protocol.EPOCHS, protocol.LONGER))]
         own = rows[rows["variant"].isin(allowed)]
         by_budget = dict(list(own.groupby(own["epochs"].astype(int)))) if len(own) else {}
         if len(by_budget) < 2:
@@ -248,7 +236,7 @@ def budget_points(rows: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     return pd.DataFrame(lines, columns=["label", "epochs", "seeds", "seconds", "rsum", "low", "high"])
 
 
-def at_equal_time(points: pd.DataFrame, reference: str = "VSE∞", epochs: int = EPOCHS) -> pd.DataFrame:
+def at_equal_time(points: pd.DataFrame, reference: str = "VSE∞", epochs: int = protocol.EPOCHS) -> pd.DataFrame:
     """What each method reaches in the time that the reference takes for so many epochs: label, seeds, seconds, rsum,
     epochs (that this time buys); the best first. Empty without that run of the reference.
 
@@ -292,7 +280,7 @@ def swept(rows: pd.DataFrame, symbol: str, settings: Sequence[float]) -> pd.Data
     True
     """
     values = seed_values(deciding(rows[rows["dataset"] == "scenes"])) if len(rows) else {}
-    own = {x: values[f"{symbol}={x:g}"] for x in settings if len(values.get(f"{symbol}={x:g}", ())) >= SEEDS}
+    own = {x: values[f"{symbol}={x:g}"] for x in settings if len(values.get(f"{symbol}={x:g}", ())) >= protocol.SEEDS}
     common = sorted(set.intersection(*(set(table.index) for table in own.values()))) if own else []
     lines = []
     for x, table in own.items():

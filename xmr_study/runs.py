@@ -140,12 +140,9 @@ def ensemble_runs(runs: Sequence[TrainedRun], labels: Sequence[str], formula: st
     Raises: BadInput for fewer than two parts, a label without runs, or too few seeds.
     """
     parts = [part.strip() for part in formula.split(" + ")]
-    by_label = {
-        label: [run for run, its_label in zip(runs, labels, strict=True) if its_label == label]
-        for label in dict.fromkeys(labels)
-    }
     for part in parts:
-        require_choice("part of an ensemble", part, by_label)
+        require_choice("part of an ensemble", part, dict.fromkeys(labels))
+    by_label = {part: Runs(tuple(runs), tuple(labels)).runs_of(part) for part in parts}
     if len(parts) < 2 or len(set(parts)) not in (1, len(parts)):
         raise BadInput(f"an ensemble joins two labels or more by ' + ', all different or all one; got {formula!r}.")
     if len(set(parts)) == 1:
@@ -153,9 +150,8 @@ def ensemble_runs(runs: Sequence[TrainedRun], labels: Sequence[str], formula: st
         groups = [members[start : start + n] for start in range(0, len(members) - n + 1, n)]
     else:
         of_seed = [{run.setting.seed: run for run in by_label[part]} for part in parts]
-        groups = [
-            [members[seed] for members in of_seed] for seed in of_seed[0] if all(seed in members for members in of_seed)
-        ]
+        shared = [seed for seed in of_seed[0] if all(seed in members for members in of_seed)]
+        groups = [[members[seed] for members in of_seed] for seed in shared]
     if not groups:
         raise BadInput(f"{formula!r} needs more seeds than there are.")
     return [(formula, ensemble_of(group)) for group in groups]

@@ -186,11 +186,8 @@ def environment(device: str) -> Environment:
     True
     """
     packages = {name: importlib.metadata.version(name) for name in ("numpy", "pandas", "transformers")}
-    machine = platform.machine()
-    device = device_name(device)
-    return Environment(
-        *commit(), platform.python_version(), str(torch.__version__), **packages, machine=machine, device=device
-    )
+    hardware = {"machine": platform.machine(), "device": device_name(device)}
+    return Environment(*commit(), platform.python_version(), str(torch.__version__), **packages, **hardware)
 
 
 @cache

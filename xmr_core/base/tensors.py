@@ -161,7 +161,6 @@ def as_sets(
     """`as_set` of both modalities. normalise: see `of_unit_length`. Raises: BadInput as there, and as
     require_same_width."""
     sets = as_set(images, image_mask, "image"), as_set(captions, caption_mask, "caption")
-    require_same_width(*(s.x for s in sets))
     return of_unit_length((images, captions), sets, normalise)
 
 
@@ -174,24 +173,24 @@ def of_unit_length(originals: Sequence, vectors: Sequence[Rows], normalise: obje
 
     originals: what they were made of. normalise: True divides all by their norms; False warns where plain tensors have
     other norms than 1, and reads nothing of what a method made; ANY_LENGTH is for other similarities.
+    Raises: BadInput as require_same_width.
     """
+    require_same_width(*(v.x for v in vectors))
     if normalise is ANY_LENGTH:
         return tuple(vectors)
     require_flag("normalise", normalise)
     if normalise:
         return tuple(replace(v, x=F.normalize(v.x, dim=-1)) for v in vectors)
-    plain = [v for x, v in zip(originals, vectors, strict=True) if not isinstance(x, Rows)]
-    if any(_has_other_length(v.x.detach(), getattr(v, "mask", None)) for v in plain):
+    if any(_has_other_length(v) for x, v in zip(originals, vectors, strict=True) if not isinstance(x, Rows)):
         fault = "the vectors are not of unit length, so their products are no cosines"
         remedy = "give torch.nn.functional.normalize(x, dim=-1), or normalise=True where the similarity takes it"
         warnings.warn(f"{fault}; {remedy}.", stacklevel=4)
     return tuple(vectors)
 
 
-def _has_other_length(x: Float[Tensor, "..."], mask: Tensor | None) -> bool:
-    norms = torch.linalg.vector_norm(x, dim=-1, dtype=torch.promote_types(x.dtype, torch.float32))
-    other = ((norms - 1).abs() > _ROUNDING) & (norms > 0)
-    return bool((other if mask is None else other & mask).any())
+def _has_other_length(vectors: Rows) -> bool:
+    norms = torch.linalg.vector_norm(single(vectors.x.detach()), dim=-1)
+    return bool((((norms - 1).abs() > _ROUNDING) & (norms > 0) & getattr(vectors, "mask", True)).any())
 
 
 def require_same_width(x: Tensor, y: Tensor) -> None:
@@ -209,23 +208,14 @@ def as_vectors(items: Comparable, what: str = "image") -> Embedding:
     """
     if isinstance(items, Embedding):
         return items
-    items, _ = padded(items, None, f"{what}s")
-    if not isinstance(items, Rows):
-        items = as_floats(items, f"the vectors of the {what}s", 2, 3)
-        require_finite(items.flatten(1), what)
-        if items.ndim == 2:
-            return Embedding(items)
-        items = EmbeddingSet(items, torch.ones(items.shape[:2], dtype=torch.bool, device=items.device))
-    if not isinstance(items, EmbeddingSet) or items.x.shape[1] != 1:
-        kind = f"sets of {items.x.shape[1]}" if isinstance(items, EmbeddingSet) else type(items).__name__
-        raise BadInput(f"single vectors are needed for the {what}s, got {kind}. Take another similarity.")
-    return Embedding(items.x[:, 0])
+    if (x := as_set(items, what=what).x).shape[1] != 1:
+        raise BadInput(f"single vectors are needed for the {what}s, got sets of {x.shape[1]}. Take another similarity.")
+    return Embedding(x[:, 0])
 
 
 def as_both_vectors(images: Comparable, captions: Comparable, normalise: object = False) -> tuple[Rows, Rows]:
     """`as_vectors` of both modalities, in float32 at least. normalise, Raises: as as_sets."""
     vectors = [Embedding(single(as_vectors(r, what).x)) for r, what in ((images, "image"), (captions, "caption"))]
-    require_same_width(*(v.x for v in vectors))
     return of_unit_length((images, captions), vectors, normalise)
 
 

@@ -250,10 +250,8 @@ class Corpus(Brief):
 
     def rows(self, split: str) -> tuple[np.ndarray, np.ndarray]:
         """(image row numbers, caption row numbers) of a split, in file order."""
-        return (
-            np.flatnonzero(self.images["split"].to_numpy() == split),
-            np.flatnonzero(self.captions["split"].to_numpy() == split),
-        )
+        images, captions = (np.flatnonzero(t["split"].to_numpy() == split) for t in (self.images, self.captions))
+        return images, captions
 
 
 # The splits of a corpus: one is learned from, one chooses, and one decides.
@@ -343,9 +341,7 @@ class Relevance(Brief):
             raise BadInput(f"each pair needs two positions, got {query.size:,} and {gallery.size:,}.")
         for positions, ids, what in ((query, query_ids, "queries"), (gallery, gallery_ids, "gallery items")):
             if len(positions) and not 0 <= positions.min() <= positions.max() < len(ids):
-                raise BadInput(
-                    f"positions of {len(ids):,} {what} reach from {positions.min():,} to {positions.max():,}."
-                )
+                raise BadInput(f"positions of {len(ids):,} {what} go from {positions.min():,} to {positions.max():,}.")
         keys = np.unique(query * len(gallery_ids) + gallery)
         q, g = np.divmod(keys, max(len(gallery_ids), 1))
         indptr = np.concatenate([[0], np.cumsum(np.bincount(q, minlength=len(query_ids)))]).astype(np.int64)

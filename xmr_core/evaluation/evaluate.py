@@ -14,12 +14,13 @@ from torch import Tensor
 
 from xmr_core.base.errors import BadInput
 from xmr_core.base.machine import Environment, as_a_run, resolve_device
-from xmr_core.base.reachable import in_words
+from xmr_core.base.reachable import in_words, reachable_in
 from xmr_core.base.types import Brief, Corpus, Relevance, Representation
 from xmr_core.evaluation import metrics
 from xmr_core.evaluation.metrics import FULL, KS, Protocol
 from xmr_core.evaluation.ranks import MatrixScores, RankQuery, Scores, Scoring, checked_k, ranks
 from xmr_core.evaluation.stats import bootstrap_interval
+from xmr_core.features.images import image_contents
 
 
 def score_table(scores: object) -> Float[np.ndarray, "q g"]:
@@ -132,24 +133,14 @@ def evaluate_scores(
     image_of[own.counts == 1] = own.indices[own.indptr[:-1][own.counts == 1]]
     tables, dropped = [], {}
     for fold, (i, t) in enumerate(protocol.folds(scores.shape[0], image_of)):
-        questions = [
-            q for kind, relevance in relevances.items() for q in _questions(kind, relevance, own, i, t, image_of)
-        ]
+        questions = [q for kind, r in relevances.items() for q in _questions(kind, r, own, i, t, image_of)]
         complete = len(i) == scores.shape[0] and len(t) == scores.shape[1]
         answers = ranks(scores if complete else scores.part(i, t), [question for *_, question in questions], done)
         for (kind, direction, without, image, question), query_ranks in zip(questions, answers.ranks, strict=True):
             dropped[kind, direction] = dropped.get((kind, direction), 0) + without
-            columns = {
-                "relevance": kind,
-                "direction": direction,
-                "fold": fold,
-                "query": question.relevance.query_ids,
-                "image": image,
-                "n_relevant": question.relevance.counts,
-                "first_rank": metrics.first_rank(query_ranks),
-                "r_precision": metrics.r_precision(query_ranks),
-                "map_at_r": metrics.map_at_r(query_ranks),
-            }
+            columns = {"relevance": kind, "direction": direction, "fold": fold, "query": question.relevance.query_ids}
+            columns |= {"image": image, "n_relevant": question.relevance.counts}
+            columns |= {name: getattr(metrics, name)(query_ranks) for name in ("first_rank", "r_precision", "map_at_r")}
             tables.append(pd.DataFrame(columns | {f"R@{k}": metrics.recall_at_k(query_ranks, k) for k in KS}))
     return Evaluation(pd.concat(tables, ignore_index=True), dropped, protocol)
 
@@ -261,16 +252,9 @@ def judgment_agreement(
     return pd.DataFrame(rows, columns=METRIC_COLUMNS)
 
 
-RelevantItems = (
-    Relevance
-    | Shaped[np.ndarray, "query gallery"]
-    | Shaped[Tensor, "query gallery"]
-    | sparse.sparray
-    | sparse.spmatrix
-    | Sequence[Collection[int] | int]
-    | Mapping[int, Collection[int] | int]
-    | Mapping[str, Mapping[str, int]]
-)
+_Matrix = Shaped[np.ndarray, "query gallery"] | Shaped[Tensor, "query gallery"] | sparse.sparray | sparse.spmatrix
+_Lists = Sequence[Collection[int] | int] | Mapping[int, Collection[int] | int] | Mapping[str, Mapping[str, int]]
+RelevantItems = Relevance | _Matrix | _Lists
 
 
 REQUESTED = {"R": metrics.recall_at_k, "P": metrics.precision_at_k, "nDCG": None}  # nDCG needs the grades
@@ -342,13 +326,9 @@ def rank_metrics(
     if per_query:
         index = pd.Index(relevant.query_ids[queries], name="query")
         return pd.DataFrame({**values, "first rank": metrics.first_rank(ranked)}, index=index)
-    return {
-        **{name: float(own.mean()) for name, own in values.items()},
-        "median rank": metrics.median_rank(ranked),
-        "mean rank": metrics.mean_rank(ranked),
-        "queries": len(queries),
-        "dropped": len(relevant) - len(queries),
-    }
+    means = {name: float(own.mean()) for name, own in values.items()}
+    means |= {"median rank": metrics.median_rank(ranked), "mean rank": metrics.mean_rank(ranked)}
+    return means | {"queries": len(queries), "dropped": len(relevant) - len(queries)}
 
 
 def _at_least(relevant: Relevance, grades: np.ndarray, grade: float) -> RankQuery:
@@ -395,10 +375,8 @@ def _graded(
         sizes = relevance.shape if table else (len(relevance), len(relevance.gallery_ids))
         if tuple(sizes) != shape:
             turned = " One of the two is transposed: rows of both are queries." * (tuple(sizes) == shape[::-1])
-            sizes = " × ".join(map(str, sizes))
-            raise BadInput(
-                f"a relevance of queries × items {sizes} does not fit scores of {shape[0]} × {shape[1]}.{turned}"
-            )
+            sizes, wanted = (" × ".join(map(str, own)) for own in (sizes, shape))
+            raise BadInput(f"a relevance of queries × items {sizes} does not fit scores of {wanted}.{turned}")
         if not table:
             return relevance, np.ones(len(relevance.indices))
         cells = sparse.coo_array(relevance)
@@ -535,19 +513,23 @@ class Evaluated(Brief):
 def rsum_interval(per_query: pd.DataFrame, relevance: str, level: float = 0.95) -> tuple[float, float, float]:
     """(RSUM, low, high) in percent of one run, by resampling images."""
     own = per_query[per_query["relevance"] == relevance]
-    parts = [
-        (100 * table[f"R@{k}"].to_numpy(), table["image"].to_numpy())
-        for _, table in own.groupby("direction")
-        for k in KS
-    ]
+    directions = [table for _, table in own.groupby("direction")]
+    parts = [(100 * table[f"R@{k}"].to_numpy(), table["image"].to_numpy()) for table in directions for k in KS]
     return bootstrap_interval(parts, level)
 
 
-def chance_of(per_query: pd.DataFrame, own: Relevance) -> tuple[float, float, float]:
-    """(mean, low, high) of the annotated RSUM of random rankings of the queries, 95 % between low and high. own: the
-    annotated relevance, captions as queries."""
-    galleries = {"i2t": len(own.query_ids), "t2i": len(own.gallery_ids)}
-    return metrics.random_rsum(per_query[per_query["relevance"] == "annotated"], galleries)
+class EvaluatedSplit(Evaluated):
+    """What is evaluated on a split of a corpus that is at hand: a subclass has `corpus` and `split`."""
+
+    def chance(self) -> tuple[float, float, float]:
+        """(mean, low, high) of the annotated RSUM of random rankings of the split, 95 % between low and high."""
+        galleries = dict(zip(("t2i", "i2t"), map(len, self.corpus.rows(self.split)), strict=True))
+        return metrics.random_rsum(self.per_query[self.per_query["relevance"] == "annotated"], galleries)
+
+    def reachable(self) -> dict[str, float]:
+        """What no model exceeds on the split, by its annotated pairs: base.reachable.reachable."""
+        contents = image_contents(self.corpus, self.corpus.rows(self.split)[0])[2]
+        return reachable_in(self.corpus, self.split, contents)
 
 
 def rsums(per_query: pd.DataFrame) -> list[dict]:
@@ -562,8 +544,8 @@ def rsums(per_query: pd.DataFrame) -> list[dict]:
     return rows
 
 
-def quality_lines(run) -> list[str]:
-    """What train and evaluate print of anything evaluated that has a `chance` and a `reachable`."""
+def quality_lines(run: EvaluatedSplit) -> list[str]:
+    """What train and evaluate print."""
     line = "  RSUM    {rsum:.1f} of 600 ({relevance}; {low:.1f} to {high:.1f} by the choice of images)".format_map
     lines = [*map(line, rsums(run.per_query)), f"  chance  {run.chance()[0]:.1f} (a random ranking, annotated)"]
     best = in_words(run.reachable())

@@ -68,9 +68,7 @@ def map_at_r(ranks: RelevantRanks) -> Float[np.ndarray, " q"]:
     >>> map_at_r(RelevantRanks(np.array([0, 2, 3]), np.array([1, 4, 7]), n_gallery=9)).tolist()
     [0.5, 0.0]
     """
-    return np.add.reduceat(_among_first_r(ranks) * _numbers(ranks) / ranks.ranks, _starts(ranks)) / np.diff(
-        ranks.indptr
-    )
+    return _mean_precision(ranks, _among_first_r(ranks))
 
 
 def average_precision(ranks: RelevantRanks, k: int | None = None) -> Float[np.ndarray, " q"]:
@@ -79,8 +77,7 @@ def average_precision(ranks: RelevantRanks, k: int | None = None) -> Float[np.nd
     >>> average_precision(RelevantRanks(np.array([0, 2, 3]), np.array([1, 4, 5]), n_gallery=9)).tolist()
     [0.75, 0.2]
     """
-    precisions = _within(ranks, k) * _numbers(ranks) / ranks.ranks
-    return np.add.reduceat(precisions, _starts(ranks)) / np.diff(ranks.indptr)
+    return _mean_precision(ranks, _within(ranks, k))
 
 
 def reciprocal_rank(ranks: RelevantRanks, k: int | None = None) -> Float[np.ndarray, " q"]:
@@ -135,6 +132,11 @@ def _starts(ranks: RelevantRanks) -> Int[np.ndarray, " q"]:
     return ranks.indptr[:-1]
 
 
+def _mean_precision(ranks: RelevantRanks, counted: Bool[np.ndarray, " r"]) -> Float[np.ndarray, " q"]:
+    """(1/R) Σ n / rank(p_n) over the relevant items that are counted."""
+    return np.add.reduceat(counted * _numbers(ranks) / ranks.ranks, _starts(ranks)) / np.diff(ranks.indptr)
+
+
 def _numbers(ranks: RelevantRanks) -> Int[np.ndarray, " r"]:
     """1 … R within each query."""
     return np.arange(len(ranks.ranks)) - np.repeat(ranks.indptr[:-1], np.diff(ranks.indptr)) + 1
@@ -174,10 +176,8 @@ class Protocol:
         [[0, 2], [1, 3]]
         """
         if self.n_images and n_images != self.n_images:
-            raise BadInput(
-                f"protocol {self.name} needs exactly {self.n_images:,} images, got {n_images:,}. COCO has them in the "
-                "split 'testall'."
-            )
+            fault = f"protocol {self.name} needs exactly {self.n_images:,} images, got {n_images:,}"
+            raise BadInput(f"{fault}. COCO has them in the split 'testall'.")
         if self.n_folds == 1:
             return [(np.arange(n_images), np.arange(len(image_of)))]
         if (image_of < 0).any():

@@ -14,7 +14,7 @@ from xmr_core.base.fingerprint import content_hash
 from xmr_core.base.tensors import require_finite
 from xmr_core.base.types import Embedding, Pixels, Tokens
 from xmr_core.data.inputs import CaptionReader, Describer, RawInputs
-from xmr_core.features.pretrained import load_pretrained, read_preprocessing, read_settings, word_pieces
+from xmr_core.features.pretrained import WordPieces, load_pretrained, read_preprocessing, read_settings, word_pieces
 from xmr_core.features.words import Reading
 from xmr_core.methods.common import Inputs
 from xmr_core.models.model import Model
@@ -24,6 +24,31 @@ from xmr_core.similarities.vectors import Cosine
 READ_PADDING = ("siglip",)
 _IMAGES = 32  # read at a time, because a large network takes much memory for each
 _BARE = str.maketrans("", "", string.punctuation)
+
+
+class _AsTrained:
+    """Captions as word pieces the way that a dual encoder was trained on them: a call gives the pieces, and how many
+    captions were cut to the model's length."""
+
+    def __init__(self, pieces: WordPieces, reads_padding: bool, first_siglip: bool):
+        self.pieces, self.reads_padding, self.first_siglip = pieces, reads_padding, first_siglip
+
+    def __call__(self, texts: Sequence[str]) -> tuple[Tokens, int]:
+        tokens, cut = self.pieces(self._written(texts))
+        return self.padded(tokens), cut
+
+    def readings(self, texts: Sequence[str]) -> list[Reading]:
+        """What is read of each caption."""
+        return self.pieces.readings(self._written(texts))
+
+    def padded(self, tokens: Tokens) -> Tokens:
+        """All of the model's length where it reads padding, else as they are."""
+        more = (0, self.pieces.max_length - tokens.ids.shape[1] if self.reads_padding else 0)
+        return Tokens(F.pad(tokens.ids, more, value=self.pieces.pad), F.pad(tokens.mask, more))
+
+    def _written(self, texts: Sequence[str]) -> Sequence[str]:
+        texts = [text.lower() for text in texts] if self.reads_padding else texts
+        return [" ".join(text.translate(_BARE).split()) for text in texts] if self.first_siglip else texts
 
 
 class ZeroShot(nn.Module):
@@ -36,8 +61,9 @@ class ZeroShot(nn.Module):
     their shorter edge and their centre is cut out, SigLIP's are squashed.
 
     Args: source: folder or hub name. device: where it computes, None for the CPU.
-    Attributes: identity: names weights, tokenizer and preprocessing by content. resolution: of the images in pixels.
-        fit: how images become squares, None for squashing.
+    Attributes: tokens: texts → (captions as the model was trained on them, how many were cut). identity: names weights,
+        tokenizer and preprocessing by content. resolution: of the images in pixels. fit: how images become
+        squares, None for squashing.
     Raises: BadInput as load_pretrained (for a model that is no dual encoder), word_pieces and
         read_preprocessing do.
 
@@ -60,8 +86,9 @@ class ZeroShot(nn.Module):
             self.register_buffer(name, value)
         file = folder.path / "tokenizer_config.json"
         tokenizer = str(read_settings(file).get("tokenizer_class", "")) if file.exists() else ""
-        self.first_siglip = self.model_type in READ_PADDING and tokenizer.startswith("SiglipTokenizer")
-        self.folder = folder
+        self.reads_padding, self.folder = self.model_type in READ_PADDING, folder
+        first_siglip = self.reads_padding and tokenizer.startswith("SiglipTokenizer")
+        self.tokens = _AsTrained(self.pieces, self.reads_padding, first_siglip)
         recipe = [self.pieces.identity, asdict(self.scaling), self.fit and asdict(self.fit)]
         self.identity = f"{folder.identity}-{content_hash(recipe)}"
         self.eval()
@@ -84,25 +111,6 @@ class ZeroShot(nn.Module):
     def device(self) -> torch.device:
         return self.mean.device
 
-    def tokens(self, texts: Sequence[str]) -> tuple[Tokens, int]:
-        """(captions as word pieces the way the model was trained on them, how many were cut to its length)."""
-        tokens, cut = self.pieces(self._as_trained(texts))
-        return self._padded(tokens), cut
-
-    def _padded(self, tokens: Tokens) -> Tokens:
-        if self.model_type not in READ_PADDING:
-            return tokens
-        more = (0, self.pieces.max_length - tokens.ids.shape[1])
-        return Tokens(F.pad(tokens.ids, more, value=self.pieces.pad), F.pad(tokens.mask, more))
-
-    def readings(self, texts: Sequence[str]) -> list[Reading]:
-        """What is read of each caption."""
-        return self.pieces.readings(self._as_trained(texts))
-
-    def _as_trained(self, texts: Sequence[str]) -> Sequence[str]:
-        texts = [text.lower() for text in texts] if self.model_type in READ_PADDING else texts
-        return [" ".join(text.translate(_BARE).split()) for text in texts] if self.first_siglip else texts
-
     @torch.inference_mode()
     def encode_images(self, images: Pixels) -> Embedding:
         """Pixels "n 3 h w" in [0, 1] → unit vectors "n d". Raises: BadInput for images of another resolution."""
@@ -115,23 +123,10 @@ class ZeroShot(nn.Module):
     @torch.inference_mode()
     def encode_captions(self, captions: Tokens) -> Embedding:
         """Word pieces from `tokens` → unit vectors "n d"."""
-        captions = self._padded(captions)
+        captions = self.tokens.padded(captions)
         ids, mask = captions.ids.to(self.device), captions.mask.to(self.device)
-        seen = {} if self.model_type in READ_PADDING else {"attention_mask": mask.long()}
+        seen = {} if self.reads_padding else {"attention_mask": mask.long()}
         return _unit(self.model.get_text_features(input_ids=ids, **seen).pooler_output, "caption")
-
-
-class _DualCaptions(CaptionReader):
-    """Word pieces the way that a dual encoder was trained on them."""
-
-    def __call__(self, texts):
-        return self.model.tokens(texts)[0]
-
-    def readings(self, texts):
-        return self.model.readings(texts)
-
-    def of_corpus(self, texts, progress=None):
-        return self(texts)
 
 
 def dual_model(source: Path | str) -> Model:
@@ -139,7 +134,7 @@ def dual_model(source: Path | str) -> Model:
     method = ZeroShot(source)
     describer = Describer("pixels", method.resolution, pixels_fit=method.fit)
     inputs = Inputs(image_width=0, cells=0, vocabulary=0, resolution=method.resolution)
-    raw = RawInputs(inputs, _DualCaptions(method.pieces, method), describer)
+    raw = RawInputs(inputs, CaptionReader(method.tokens), describer)
     folder = method.folder  # of this machine, or a name on the hub
     label = folder.path.name if Path(folder.name).expanduser().is_dir() else folder.name
     return Model(label, method, raw, {"model": method.identity})

@@ -11,15 +11,13 @@ import pandas as pd
 from xmr_core.base import files, fingerprint
 from xmr_core.base.errors import BadInput, require_choice
 from xmr_core.base.machine import environment
-from xmr_core.base.reachable import reachable_in
 from xmr_core.base.types import Corpus
 from xmr_core.data.batches import Split
 from xmr_core.data.config import DataConfig
 from xmr_core.data.corpora import corpus_of, from_arrays
 from xmr_core.data.readers.folder import from_frame
 from xmr_core.evaluation.analysis.representations import evaluate_split
-from xmr_core.evaluation.evaluate import Evaluated, Provenance, Setting, chance_of, quality_lines
-from xmr_core.features.images import image_contents
+from xmr_core.evaluation.evaluate import EvaluatedSplit, Provenance, Setting, quality_lines
 from xmr_core.features.words import USUAL, unread
 from xmr_core.training.runs.config import STAGES, readable_id
 from xmr_core.training.runs.folder import load as load_run
@@ -27,21 +25,12 @@ from xmr_core.training.runs.folder import stored_ids
 
 
 @dataclass(frozen=True)
-class EvaluatedModel(Evaluated):
+class EvaluatedModel(EvaluatedSplit):
     """What `Model.evaluate` gives: metrics, per_query, and the corpus and split that they are of. `print` shows R@K in
     both directions, and the RSUM with its interval beside that of a random ranking."""
 
     corpus: Corpus
     split: str
-
-    def chance(self) -> tuple[float, float, float]:
-        """(mean, low, high) of the annotated RSUM of random rankings of this split, 95 % between low and high."""
-        return chance_of(self.per_query, self.corpus.relevance_sets["annotated"](self.split))
-
-    def reachable(self) -> dict[str, float]:
-        """What no model exceeds on this split, by its annotated pairs: base.reachable.reachable."""
-        contents = image_contents(self.corpus, self.corpus.rows(self.split)[0])[2]
-        return reachable_in(self.corpus, self.split, contents)
 
     def __str__(self) -> str:
         i, t = self.corpus.rows(self.split)
@@ -87,9 +76,8 @@ def evaluate_model(model, source, split: str, dataset: str, relevance, in_memory
     word, form = about.get("method", method.name), about.get("form", "as it comes")
     trained, size, seed = (about.get("seed", 0), about.get("epochs", 0)), world.get("size", ""), world.get("seed", 0)
     parameters, machine = sum(p.numel() for p in method.parameters()), environment(str(method.device))
-    seconds, origin = time.monotonic() - clock, (model.label, identity)
-    provenance = Provenance(started, 0.0, parameters, machine, evaluate_seconds=seconds, model=origin)
-    provenance = replace(provenance, relevances=tuple(kinds), messages=messages)
+    more = {"relevances": tuple(kinds), "messages": messages, "model": (model.label, identity)}
+    provenance = Provenance(started, 0.0, parameters, machine, evaluate_seconds=time.monotonic() - clock, **more)
     setting = Setting(word, form, name, size, *trained, seed)
     named = readable_id(method.name, name, trained[0], content)
     return EvaluatedModel(named, setting, metrics, per_query, provenance, corpus, split)

@@ -221,8 +221,8 @@ def as_similarity(function: Similarity | Callable[[Representation, Representatio
         if isinstance(bound.func, Similarity) and not bound.keywords:
             return bound.func
         form = TYPES.get(bound.func) if bound.func.__hash__ else None
-        units = bound.keywords.get("normalise") is True  # of scan it names a way of attention
-        if form is not None and not units and not MASKS & set(bound.keywords):
+        # of scan `normalise` names a way of attention
+        if form is not None and not MASKS & set(bound.keywords) and bound.keywords.get("normalise") is not True:
             return form(**bound.keywords)
     return FunctionSimilarity(function)
 

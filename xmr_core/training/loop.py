@@ -26,10 +26,6 @@ from xmr_core.methods.method import Method
 PATIENCE = 40  # steps in a row with equal scores before a collapse is certain
 FLAT = 2e-3  # standard deviation of all scores of a batch below which items cannot be told apart
 _SHARE, _ROUNDING, _SAMPLE = 2e-3, 1e-5, 32  # of all spread; of the largest score; images and captions
-_DISTURBED = (
-    "another thread draws torch's random numbers between the steps of this training: one that draws inside a step "
-    "changes the result. Train in a process of its own."
-)
 TERMS = tuple[Tensor, dict[str, Tensor], Tensor]
 SCHEDULES = ("cosine", "constant", "step")
 
@@ -165,9 +161,7 @@ class CollapseWatch:
         Raises: TrainingFailed when the loss is not a finite number.
         """
         if not math.isfinite(loss):
-            remedy = (
-                "Lower the learning rate" if self.steps else "Nothing was learned yet: look for NaN in the features"
-            )
+            remedy = "Lower the learning rate" if self.steps else "Nothing was learned: look for NaN in the features"
             raise TrainingFailed(f"training diverged: the loss is {loss} at {step}. {remedy}.")
         self.steps += 1
         self.flat_steps = self.flat_steps + 1 if spread < FLAT else 0
@@ -194,10 +188,8 @@ class CollapseWatch:
         if self.reported or not alike or min(scores.shape) < 2:
             return None
         self.reported = True
-        return (
-            f"training has collapsed: after epoch {epoch} all {' and all '.join(alike)} of a batch score alike. "
-            "Lower the learning rate, take another encoder, or use InfoNCE."
-        )
+        what = f"after epoch {epoch} all {' and all '.join(alike)} of a batch score alike"
+        return f"training has collapsed: {what}. Lower the learning rate, take another encoder, or use InfoNCE."
 
 
 def pretrained_parts(method: nn.Module) -> dict[str, nn.Module]:
@@ -303,11 +295,11 @@ class OwnState:
 
     It begins with the random numbers of where it is made, and `inside` continues those of the last `inside`, whatever
     other code draws or sets in between. One thread at a time is inside. What other threads draw in the middle comes
-    from the same generator and cannot be kept apart; `disturbed` says that some do, if they draw between two steps too.
+    from the same generator and cannot be kept apart; `disturbed` warns of it, if they draw between two steps too.
     """
 
     def __init__(self, config: TrainConfig, device: str | torch.device):
-        self.config, self.device, self.outside, self.disturbed = config, torch.device(device), None, False
+        self.config, self.device, self.outside, self.disturbed = config, torch.device(device), None, ""
         self._keep()
 
     def _keep(self) -> None:
@@ -317,8 +309,10 @@ class OwnState:
     def inside(self):
         """Compute as the configuration says, and leave the process as it was."""
         with own_random_numbers(self.device), as_a_run(exact_kernels=self.config.precision == "float32"):
-            if self.outside is not None and self.outside[0] == machine.networks_built:
-                self.disturbed |= not torch.equal(self.outside[1], torch.get_rng_state())
+            networks, before = self.outside or (-1, None)
+            if networks == machine.networks_built and not torch.equal(before, torch.get_rng_state()):
+                draws = "another thread draws torch's random numbers between the steps of this training"
+                self.disturbed = f"{draws}: inside a step it changes the result. Train in a process of its own."
             self.outside = None
             threads = torch.get_num_threads()
             torch.set_num_threads(self.config.threads)  # results do not depend on how many runs share a machine
@@ -378,7 +372,7 @@ def train(
     place = processor() if on_cpu else device_name(device)
 
     def tell(message: str | None) -> None:
-        if message:
+        if message and message not in history.messages:
             history.messages.append(message)
             if ranks.first:
                 warnings.warn(message, stacklevel=3)
@@ -430,8 +424,7 @@ def train(
                 optimiser.zero_grad(set_to_none=True)
                 value, spread = torch.stack([loss.detach().float(), scores.detach().float().std()]).tolist()
                 tell(watch.see(value, spread, where))
-                if own.disturbed and _DISTURBED not in history.messages:
-                    tell(_DISTURBED)
+                tell(own.disturbed)
                 loss.backward()
                 ranks.average_gradients(method)
                 if config.clip:

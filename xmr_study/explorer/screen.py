@@ -9,7 +9,7 @@ import pandas as pd
 
 from xmr_core.base.errors import BadInput, DamagedFile, XmrError, require_choice
 from xmr_core.models.load import load
-from xmr_core.retrieval.index import MANIFEST, open_index
+from xmr_core.retrieval.index import open_index
 from xmr_core.retrieval.library import Library, open_folder
 from xmr_core.retrieval.ranking import Query
 from xmr_study.explorer import markup
@@ -322,15 +322,10 @@ def explore(place: Path | str, runs: Sequence[str] = (), k: int = 10, view: str 
 
     >>> explore("no-such-place")
     Traceback (most recent call last):
-    xmr_core.base.errors.BadInput: no-such-place does not exist. Give a folder of images, or an index.
+    xmr_core.base.errors.BadInput: no-such-place is no folder. Give a folder of images, or an index.
     """
     place = Path(place).expanduser()
-    if not place.is_dir():
-        raise BadInput(f"{place} does not exist. Give a folder of images, or an index.")
-    if (place / MANIFEST).exists():
-        if runs:
-            raise BadInput(f"{place} is an index, which holds its own model. Leave out the runs.")
+    if not (runs := folder_models(place, runs)):
         index = open_index(place)
         return Explorer(lambda _: index, [index.label], k=k, view=view)
-    runs = folder_models(runs)
     return Explorer(lambda name: open_folder(load(name), place, name), runs, k=k, view=view)

@@ -12,15 +12,8 @@ from xmr_core.retrieval.judgments import Judgments
 from xmr_core.retrieval.library import Library
 from xmr_core.retrieval.ranking import Query, Ranking, Settings
 from xmr_core.similarities.gaussian import distances_of
-from xmr_study.explorer.filters import (
-    MARKS,
-    Filter,
-    assessed_r_precision,
-    disagreements,
-    judgments_path,
-    query_key,
-    unjudged_queries,
-)
+from xmr_study.explorer import filters
+from xmr_study.explorer.filters import MARKS, Filter, disagreements, query_key, unjudged_queries
 from xmr_study.explorer.state import ambiguous_queries, hard_query, random_query, unsure_queries
 
 _STYLE = {"description_width": "initial"}
@@ -148,19 +141,17 @@ class Marks:
         """Read the judgments of a library's items, when the first library is opened."""
         if self.judgments.path == Path():
             came_with = [library.folder / "judgments.jsonl"] if library.folder and not self._path else []
-            self.judgments = Judgments.read(self._path or judgments_path(library), came_with)
+            self.judgments = Judgments.read(self._path or filters.judgments_path(library), came_with)
 
     def mark(self, library: Library, query: Query, answer: Query, verdict: str, scores) -> str:
         """Mark an answer; the verdict that it has already is taken back. Returns a sentence on what changed. Raises:
         BadInput for an uploaded image as the query, which has no name."""
         if query.kind == "upload":
-            raise BadInput(
-                "an uploaded image has no name to remember marks by; put it into the folder and index again."
-            )
+            raise BadInput("an uploaded image has no name to remember marks by; put it into the folder, and index.")
         key, item = query_key(query), (query.target, str(answer.item))
         verdict = "" if self.judgments.verdict(key, item) == verdict else verdict
         self.judgments.mark(key, item, verdict)
-        value, n = assessed_r_precision(library, query, scores, self.judgments)
+        value, n = filters.assessed_r_precision(library, query, scores, self.judgments)
         metric = f"R-Precision of this query {value:.2f}, {n} right" if n else "no right answer is known"
         return f"marked {'as ' + verdict if verdict else 'as not judged'}: {metric}, by {library.label}."
 

@@ -164,14 +164,10 @@ def state_to_json(state: State) -> str:
     query = state.query
     if query is not None and query.kind == "upload":
         raise BadInput("an uploaded image is no part of a link or a file; ask a sentence or an image of the library.")
-    content = {
-        "format": _FORMAT,
-        "methods": state.methods,
-        "query": None if query is None else {"kind": query.kind, "text": query.text, "item": query.item},
-        "settings": [[place, label, asdict(settings)] for (place, label), settings in state.settings],
-        "usual": asdict(state.usual),
-        "filter": asdict(state.filter),
-    }
+    content = {"format": _FORMAT, "methods": state.methods}
+    content |= {"usual": asdict(state.usual), "filter": asdict(state.filter)}
+    content["query"] = None if query is None else {name: getattr(query, name) for name in ("kind", "text", "item")}
+    content["settings"] = [[place, label, asdict(settings)] for (place, label), settings in state.settings]
     return json.dumps(content, ensure_ascii=False, sort_keys=True, default=lambda value: value.item())
 
 

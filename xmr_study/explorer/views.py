@@ -10,6 +10,7 @@ from jaxtyping import Float, UInt8
 from xmr_core.base.errors import BadInput
 from xmr_core.evaluation.analysis.elements import nearest_partner, node_weights, slot_attention, word_attention
 from xmr_core.features.images import read_image, read_thumbnail
+from xmr_core.retrieval.index import MANIFEST
 from xmr_core.retrieval.library import Library, elements_of
 from xmr_core.retrieval.ranking import known_words
 from xmr_core.training.runs.folder import resolve_run, run_table
@@ -135,25 +136,31 @@ def _pair(library: Library, text: str, position: int):
 # Which models encode a folder of images: those that are named, or the newest run of each method.
 
 
-def folder_models(names: Sequence[str] = ()) -> list[str]:
-    """What `load` is to read, checked before anything starts that takes its time.
+def folder_models(place: Path, names: Sequence[str] = ()) -> list[str]:
+    """What `load` is to read, checked before anything starts that takes its time; [] for an index, which has its own.
 
-    names: runs, folders, files or models on the hub; none takes the newest finished run of each method, the newest
-    first. Only what cannot be a path or lie on the hub is looked up here; `load` says what is wrong with others.
-    Raises: BadInput for a name that is no run, and where no run is finished.
+    place: a folder of images, or an index. names: runs, folders, files or models on the hub; none takes the newest
+    finished run of each method, the newest first. Only what cannot be a path or lie on the hub is looked up here;
+    `load` says what is wrong with others.
+    Raises: BadInput for a place that is no folder, names beside an index, a name that is no run, and where no run is
+        finished.
 
-    >>> folder_models(["google/siglip-base-patch16-224"])
+    >>> folder_models(Path("."), ["google/siglip-base-patch16-224"])
     ['google/siglip-base-patch16-224']
     """
+    if not place.is_dir():
+        raise BadInput(f"{place} is no folder. Give a folder of images, or an index.")
+    if (place / MANIFEST).exists():
+        if names:
+            raise BadInput(f"{place} is an index, which holds its own model. Name no other.")
+        return []
     for name in names:
         if "/" not in name and not Path(name).expanduser().exists():
             resolve_run(name)
     models = list(names) or _newest_runs()
     if not models:
-        raise BadInput(
-            "there is no finished run to encode these images with. Train one (`python -m xmr_core train dive`), or "
-            "name a model: --run NAME."
-        )
+        fault = "there is no finished run to encode these images with"
+        raise BadInput(f"{fault}. Train one (`python -m xmr_core train dive`), or name a model: --run NAME.")
     return models
 
 

@@ -8,26 +8,10 @@ import numpy as np
 from jaxtyping import Float
 
 from xmr_core.base.errors import XmrError
-from xmr_core.retrieval.explain import (
-    Pair,
-    cell_contributions,
-    element_contributions,
-    element_names,
-    pair_of,
-    word_contributions,
-)
+from xmr_core.retrieval import explain
 from xmr_core.retrieval.library import Library, elements_of
 from xmr_core.retrieval.ranking import Query, Settings
-from xmr_study.explorer import markup
-from xmr_study.explorer.views import (
-    captions_of,
-    element_attention,
-    nearest_captions,
-    photograph,
-    seen_part,
-    word_attention_of,
-    word_weights,
-)
+from xmr_study.explorer import markup, views
 from xmr_study.plots.images import dimmed
 
 _LARGE = 900  # pixels of the photograph in an explanation
@@ -36,12 +20,12 @@ _LARGE = 900  # pixels of the photograph in an explanation
 def why_html(library: Library, query: Query, position: int, settings: Settings, label: str) -> str:
     """HTML that explains the answer at a position, under its photograph. What a method or a corpus cannot say is left
     out."""
-    pair = pair_of(library, query, position, settings)
+    pair = explain.pair_of(library, query, position, settings)
     parts = [markup.title(f"Why {label} found it"), photograph_html(library, query.target, position, _LARGE)]
     of_the_library = (_word_weights, _cells, _element_attention, _word_attention)
-    for explain in (_words, *(of_the_library if pair.position is not None else ()), _elements):
+    for part in (_words, *(of_the_library if pair.position is not None else ()), _elements):
         with suppress(XmrError):  # this method does not have it
-            parts += list(explain(pair))  # all of an explanation or nothing
+            parts += list(part(pair))  # all of an explanation or nothing
     return "".join(parts)
 
 
@@ -53,28 +37,28 @@ def photograph_html(library: Library, modality: str, position: int, edge: int) -
     name, split = str(library.image_ids[position]), "" if library.splits is None else str(library.splits[position])
     shown = ""
     if library.pixels is not None:
-        uri = markup.data_uri(photograph(library, position, edge), edge)
+        uri = markup.data_uri(views.photograph(library, position, edge), edge)
         shown = f"<img src='{uri}' alt='{escape(name)}' class='xmr-large'>"
-    lines = "".join(f"<li>{escape(text)}</li>" for text in captions_of(library, position))
+    lines = "".join(f"<li>{escape(text)}</li>" for text in views.captions_of(library, position))
     named = f"<div class='xmr-name'>{escape(name)} <span class='xmr-soft'>{escape(split)}</span></div>"
     return f"{shown}{named}<ul>{lines}</ul>"
 
 
-def _words(pair: Pair) -> Iterator[str]:
-    table = word_contributions(pair)
+def _words(pair: explain.Pair) -> Iterator[str]:
+    table = explain.word_contributions(pair)
     yield markup.heading(f"what each word adds to the score (blue for, orange against): {table.attrs['how']}")
     yield markup.words(list(table.itertuples(index=False, name=None)))
 
 
-def _word_weights(pair: Pair) -> Iterator[str]:
-    for part, table in word_weights(pair.library, pair.text, pair.position).items():
+def _word_weights(pair: explain.Pair) -> Iterator[str]:
+    for part, table in views.word_weights(pair.library, pair.text, pair.position).items():
         yield markup.heading(f"how much {part} lets each word count")
         yield markup.words(list(table.itertuples(index=False, name=None)))
 
 
-def _cells(pair: Pair) -> Iterator[str]:
-    pixels = seen_part(pair.library, pair.position)
-    values, how = cell_contributions(pair)
+def _cells(pair: explain.Pair) -> Iterator[str]:
+    pixels = views.seen_part(pair.library, pair.position)
+    values, how = explain.cell_contributions(pair)
     panels = [(pixels, "image")]
     for sign, text in ((1, "what speaks for the match"), (-1, "what speaks against it")):
         part = (sign * values).clip(0)
@@ -84,30 +68,30 @@ def _cells(pair: Pair) -> Iterator[str]:
     yield markup.figures(panels)
 
 
-def _element_attention(pair: Pair) -> Iterator[str]:
-    attention = element_attention(pair.library, pair.position)
+def _element_attention(pair: explain.Pair) -> Iterator[str]:
+    attention = views.element_attention(pair.library, pair.position)
     names = [f"element {n + 1}" for n in range(len(attention))]
     if pair.library.captions is not None:
-        nearest = nearest_captions(pair.library, pair.position)["text"]
+        nearest = views.nearest_captions(pair.library, pair.position)["text"]
         names = [f"{name}, nearest to “{text}”" for name, text in zip(names, nearest, strict=True)]
     yield markup.heading("attention of each element of the image")
     yield _attended(pair, attention, names)
 
 
-def _word_attention(pair: Pair) -> Iterator[str]:
-    words, attention = word_attention_of(pair.library, pair.text, pair.position)
+def _word_attention(pair: explain.Pair) -> Iterator[str]:
+    words, attention = views.word_attention_of(pair.library, pair.text, pair.position)
     yield markup.heading("attention of each word to the image")
     yield _attended(pair, attention, words)
 
 
-def _attended(pair: Pair, attention: Float[np.ndarray, "q l"], names: Sequence[str]) -> str:
-    pixels, top = seen_part(pair.library, pair.position), float(attention.max())
+def _attended(pair: explain.Pair, attention: Float[np.ndarray, "q l"], names: Sequence[str]) -> str:
+    pixels, top = views.seen_part(pair.library, pair.position), float(attention.max())
     return markup.figures([(dimmed(pixels, row, top), n) for n, row in zip(names, attention, strict=True)])
 
 
-def _elements(pair: Pair) -> Iterator[str]:
-    parts = element_contributions(pair)
+def _elements(pair: explain.Pair) -> Iterator[str]:
+    parts = explain.element_contributions(pair)
     if parts is not None and elements_of(pair.image) > 1:
-        names = element_names(pair, parts.products.shape[1])
+        names = explain.element_names(pair, parts.products.shape[1])
         yield markup.heading("cosines of the elements, and what each element adds to the score")
         yield markup.cosines(parts.products, parts.images, parts.captions, names)

@@ -77,10 +77,7 @@ def corrupted_uncertainty(
     split, device = prepared.splits["test"].first(images), method.device
     texts, pieces = split.captions_at(np.arange(len(split.caption_rows))), prepared.pieces
     if not isinstance(texts, Tokens) or (pieces and pieces.mask < 0):
-        raise BadInput(
-            "words can be blanked only where captions are word numbers with an unknown word: "
-            "leave text_model empty, or fine-tune it."
-        )
+        raise BadInput("only captions as word numbers can be blanked: leave text_model empty, or fine-tune it.")
     words = {"special": pieces.special, "unknown_id": pieces.mask} if pieces else {}
     pixels = np.zeros((0, 0, 0, 3), np.uint8)
     if prepared.corpus.read_pixels is not None:

@@ -112,9 +112,7 @@ def element_ablation(
     modalities = {"images": images, "captions": captions}
     sizes = [s.x.shape[1] if isinstance(s, EmbeddingSet) else 0 for s in (images, captions)]
     if not min(sizes) or max(sizes) < 2:
-        raise BadInput(
-            "only a method with several elements per item has elements to leave out; train dive or pvse with slots ≥ 2."
-        )
+        raise BadInput("one element per item leaves none to leave out; train dive or pvse with slots ≥ 2.")
     cases = [("both", "all", None)]
     for modality, sets in modalities.items():
         k = sets.x.shape[1] if sets.x.shape[1] > 1 else 0
@@ -180,9 +178,7 @@ def slot_attention(method: Method, images: Features | Pixels) -> Float[Tensor, "
             return head.attention_maps(features)[1].mean(2)
         attention = getattr(head(features), "attention", None)
     if attention is None:
-        raise BadInput(
-            f"the images of {method.name} are not encoded by attention to cells; take dive or pvse, or word_attention."
-        )
+        raise BadInput(f"{method.name} does not attend to the cells of images; take dive or pvse, or word_attention.")
     return attention[:, None]
 
 

@@ -61,9 +61,7 @@ def in_bins(order: Sequence[float], values: Sequence[float], images: Sequence[in
     """
     order, values, images = np.asarray(order, float), np.asarray(values, float), np.asarray(images)
     if not len(order) == len(values) == len(images) or not 1 <= bins <= len(order):
-        raise BadInput(
-            f"{bins} bins need as many values, each with an image; got {len(order)}, {len(values)} and {len(images)}."
-        )
+        raise BadInput(f"{bins} bins need as many values and images; got {len(order)}, {len(values)}, {len(images)}.")
     rows = []
     for number, members in enumerate(np.array_split(np.argsort(order, kind="stable"), bins), 1):
         interval = bootstrap_interval([(values[members], images[members])], resamples=1000)

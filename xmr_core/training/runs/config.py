@@ -15,15 +15,9 @@ from typing import Any
 
 import pandas as pd
 
+from xmr_core.base import fingerprint
 from xmr_core.base.errors import BadInput, require_choice, require_fields
-from xmr_core.base.fingerprint import (
-    content_hash,
-    is_own_code,
-    is_own_module,
-    own_code_version,
-    own_module_version,
-    package_hash,
-)
+from xmr_core.base.fingerprint import content_hash, is_own_code, is_own_module, own_code_version
 from xmr_core.base.machine import resolve_device
 from xmr_core.data.batches import CELL_RULES, POSITIVES, UNITS, WORD_RULES
 from xmr_core.data.corpora import READERS, corpus_of, reader_of
@@ -62,7 +56,7 @@ def code_of(method: str, dataset: str) -> str:
     run, no part of its identity."""
     versions = component_versions(method, dataset)
     own = [str(v) for v in (versions["method"], versions["reader"]) if isinstance(v, str)]
-    return "-".join([package_hash(), *own])
+    return "-".join([fingerprint.package_hash(), *own])
 
 
 def _method_version(method: str) -> int | str:
@@ -70,7 +64,7 @@ def _method_version(method: str) -> int | str:
     spec, module = method_spec(method), method.partition(":")[0] if ":" in method else ""
     parts = [part for part in (spec.matched, spec.published, spec.options) if part is not None and is_own_code(part)]
     codes = [own_code_version(part) for part in parts]
-    codes += [own_module_version(module)] if module and is_own_module(module) else []
+    codes += [fingerprint.own_module_version(module)] if module and is_own_module(module) else []
     named = [code for code in dict.fromkeys(codes) if code]  # of one file most often
     return "-".join([str(spec.version), *named]) if named else spec.version
 
@@ -95,10 +89,10 @@ class RunConfig:
     """Everything that decides a run's numbers, and nothing else.
 
     method, options: see methods.registry.build. form: 'matched', or 'published' as the paper had it.
-    batch_images … positives: the batches (data.batches.Batches). cell_drop … erase: what is left out of training inputs
-    (data.batches.Augmentation). val_images: how many images of the validation split, with their captions, choose the
-    epoch; 0 for all. device: where it trains, as torch names it ('cpu', 'cuda:1', 'mps'); 'auto' becomes the
-    accelerator that is here, or 'cpu'.
+    batch_images, captions_per_image, unit, positives: the batches (data.batches.Batches). cell_drop, cell_rule,
+    word_drop, word_rule, erase: what is left out of training inputs (data.batches.Augmentation). val_images: how many
+    images of the validation split, with their captions, choose the epoch; 0 for all. device: where it trains, as torch
+    names it ('cpu', 'cuda:1', 'mps'); 'auto' becomes the accelerator that is here, or 'cpu'.
     processes: how many train it together (torchrun); another number gives other last bits, as threads do.
 
     >>> RunConfig().replace(alpha=8.0, epochs=3).options
@@ -195,24 +189,19 @@ def all_options(config: RunConfig) -> pd.DataFrame:
     """What can be given as name=value for the method of a configuration: columns name, value (that of the
     configuration), of ('method', 'run', 'training' or 'data') and help (the line of the documentation).
 
-    >>> all_options(RunConfig(method="dive")).set_index("name").loc["alpha"].tolist()
-    [16.0, 'method', 'inverse temperature α of smooth-Chamfer']
+    >>> all_options(RunConfig(method="dive")).set_index("name").loc["d"].tolist()
+    [128, 'method', 'width of the joint space']
     """
-    spec, rows = method_spec(config.method), []
-    made = spec.make_options(config.form, config.options)
-    for f in fields(spec.options):
-        if f.name in spec.options.names(config.form):
-            rows.append((f.name, getattr(made, f.name), "method", f.metadata["help"]))
+    spec = method_spec(config.method)
+    made, names = spec.make_options(config.form, config.options), spec.options.names(config.form)
+    helps = {f.name: f.metadata["help"] for f in fields(spec.options)}
+    rows = [(name, getattr(made, name), "method", text) for name, text in helps.items() if name in names]
     for kind, part in (("run", config), ("training", config.train), ("data", config.data)):
-        names = [f.name for f in fields(part)]
-        said, head = {}, "|".join(names)
-        pieces = re.split(rf"\b((?:{head})(?:(?:, | … )(?:{head}))*): ", " ".join(type(part).__doc__.split()))
-        for about, text in zip(pieces[1::2], pieces[2::2], strict=True):
-            own = re.split(", | … ", about)
-            own = names[names.index(own[0]) : names.index(own[-1]) + 1] if "…" in about else own
-            said |= dict.fromkeys(own, re.split(r"[.;] ", f"{text} ")[0])
-        hidden = ("data", "train", "method", "options", "corpus")
-        rows += [(name, getattr(part, name), kind, said.get(name, "")) for name in names if name not in hidden]
+        names = [f.name for f in fields(part) if f.name not in ("data", "train", "method", "options", "corpus")]
+        own, said = f"(?:{'|'.join(names)})", " ".join(type(part).__doc__.split())  # names, a colon, and a sentence
+        about = re.findall(rf"\b({own}(?:, {own})*): (.*?)[.;] ", said)
+        helps = {name: text for together, text in about for name in together.split(", ")}
+        rows += [(name, getattr(part, name), kind, helps.get(name, "")) for name in names]
     return pd.DataFrame(rows, columns=["name", "value", "of", "help"])
 
 

@@ -19,11 +19,10 @@ from xmr_core.base import files, paths
 from xmr_core.base.errors import BadInput, DamagedFile, unknown
 from xmr_core.base.fingerprint import bytes_hash, file_hash
 from xmr_core.base.machine import Environment
-from xmr_core.base.reachable import reachable_in
+from xmr_core.base.types import Corpus
 from xmr_core.data.config import FEATURES
 from xmr_core.data.prepare import DataConfig, Prepared, prepare
-from xmr_core.evaluation.evaluate import Evaluated, Provenance, chance_of
-from xmr_core.features.images import image_contents
+from xmr_core.evaluation.evaluate import EvaluatedSplit, Provenance
 from xmr_core.methods.checkpoint import save_method
 from xmr_core.methods.method import Method
 from xmr_core.methods.registry import build, method_spec
@@ -36,7 +35,7 @@ FILES = (CONFIG, MODEL, *(f"{name}.csv" for name in TABLES))
 
 
 @dataclass(frozen=True)
-class TrainedRun(Evaluated):
+class TrainedRun(EvaluatedSplit):
     """A finished run: what was evaluated, and the model.
 
     folder: where its files lie. history: one row per epoch, with the loss and its terms, the learning rate and the
@@ -52,6 +51,12 @@ class TrainedRun(Evaluated):
     folder: Path
     config: RunConfig
     history: pd.DataFrame
+    split = "test"
+
+    @property
+    def corpus(self) -> Corpus:
+        """The corpus that the run was trained on. Raises: as prepared."""
+        return self.prepared().corpus
 
     def weights(self) -> dict:
         """The trained tensors by name, on the CPU. Raises: DamagedFile when their file was altered or is gone."""
@@ -79,15 +84,6 @@ class TrainedRun(Evaluated):
             fault = f"{self.id}: {', '.join(changed)} changed since it was trained"
             raise BadInput(f"{fault}, or the rule of words did. Restore the files, or train it again.")
         return now
-
-    def chance(self) -> tuple[float, float, float]:
-        """(mean, low, high) of the annotated RSUM of random rankings of this test split, 95 % between low and high."""
-        return chance_of(self.per_query, self.prepared().splits["test"].relevance)
-
-    def reachable(self) -> dict[str, float]:
-        """What no model exceeds on this test split, by its annotated pairs: base.reachable.reachable."""
-        corpus = self.prepared().corpus
-        return reachable_in(corpus, "test", image_contents(corpus, corpus.rows("test")[0])[2])
 
     def export(self, path: str | Path) -> Path:
         """Write the method as one safetensors file that needs neither this run nor its corpus; xmr.load and
@@ -346,15 +342,10 @@ def _facts(folder: Path) -> dict[str, object]:
     if not stored or (finished and not _read(folder / RECORD)):
         return facts
     config, data = stored["config"], stored["config"]["data"]
-    return facts | {
-        "method": config["method"],
-        "data": f"{data['dataset']} {data['size']}" if data["dataset"] == "scenes" else data["dataset"],
-        "features": _features(data, str(stored["identity"]["data"]["features"])),
-        "seed": config["train"]["seed"],
-        "epochs": config["train"]["epochs"],
-        "rsum": _rsum(folder) if finished else float("nan"),
-        "state": "finished" if finished else "interrupted",
-    }
+    facts |= {name: config["train"][name] for name in ("seed", "epochs")} | {"method": config["method"]}
+    facts["data"] = f"{data['dataset']} {data['size']}" if data["dataset"] == "scenes" else data["dataset"]
+    facts["features"] = _features(data, str(stored["identity"]["data"]["features"]))
+    return facts | ({"rsum": _rsum(folder), "state": "finished"} if finished else {"state": "interrupted"})
 
 
 def _features(data: dict, identity: str) -> str:
