@@ -19,8 +19,6 @@ from jaxtyping import Bool, Float
 
 from xmr_core.base import files, fingerprint, paths
 from xmr_core.base.errors import BadInput, DamagedFile, XmrError, require, require_choice
-from xmr_core.base.files import existing_file
-from xmr_core.base.fingerprint import content_hash
 from xmr_core.base.paths import decoded_lines, decoded_text, read_regular
 from xmr_core.base.types import Brief, Tokens
 
@@ -158,7 +156,7 @@ class Vocabulary(Brief):
     @property
     def hash(self) -> str:
         """16 hex digits, stored with every run, because another vocabulary gives the same weights another meaning."""
-        return content_hash([self.words, self._stored_rule])
+        return fingerprint.content_hash([self.words, self._stored_rule])
 
     @property
     def of_latin(self) -> bool:
@@ -271,7 +269,7 @@ def read_vocabulary(path: str | Path, tokeniser: str = "words") -> Vocabulary:
     ...     read_vocabulary(f"{folder}/vocab.pkl", "treebank").words
     ('<pad>', '<start>', '<end>', '<unk>', 'dog')
     """
-    path = existing_file(path, "vocabulary")
+    path = files.existing_file(path, "vocabulary")
     raw = read_regular(path)
     if raw.lstrip(b"\xef\xbb\xbf\xff\xfe\0 \t\r\n")[:1] == b"{":  # also behind a byte-order mark
         text, odd = decoded_text(raw, path, b'"')

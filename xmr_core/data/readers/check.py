@@ -92,8 +92,8 @@ def check_corpus(
     vocabulary = {word for caption in words["train"] for word in caption}
     others = [word not in vocabulary for split in ("val", "test") for caption in words[split] for word in caption]
     about = {"network": network_of(corpus), **corpus.about}
-    told = ("captions", "splits", "protocol", "boxes", "network")
-    shown += [f"{key}: {about[key]}" for key in told if about.get(key)]
+    named = ("captions", "splits", "protocol", "boxes", "network")
+    shown += [f"{key}: {about[key]}" for key in named if about.get(key)]
     shown += [f"words: {len(vocabulary):,} in train; {np.mean(others or [0]):.1%} of those in val and test are others"]
     read = readings_of or Vocabulary.build(captions["train"]["text"]).readings
     readings = {split: read(captions[split]["text"].tolist()) for split in SPLITS}
@@ -156,8 +156,7 @@ def _repeats(corpus: Corpus, contents: Sequence) -> list[str]:
         counts += [(alike - shared, f"{of_all} are so without case and punctuation alone", ())]
         counts += [(len(twice), "images have the content of another", twice)]
         for earlier in SPLITS[: SPLITS.index(split)]:
-            before = images[images["split"] == earlier]
-            first = dict(zip(before["content"], before.index, strict=True))
+            first = {content: i for i, content in images["content"][images["split"] == earlier].items()}
             leaks = [f"{i} = {first[content]}" for i, content in shown["content"].items() if content in first]
             again = own["text"].isin(captions["text"][captions["split"] == earlier]).sum()
             counts += [(len(leaks), f"images are in {earlier} too", leaks)]

@@ -356,7 +356,7 @@ def read_captions(base: Path, images: Iterable[str], faults: FaultLog) -> Writte
         table = _read_json_captions(file, faults) if is_coco else read_caption_file(file, faults)
         place = base / stem.removeprefix("captions_") if is_coco else file.parent
         prefix = place.relative_to(base).as_posix()
-        below = {name: f"{prefix}/{_plain(name)}" for name in table["image"]}
+        below = {name: f"{prefix}/{name}" for name in table["image"]}
         table = table.replace({"image": {name: path for name, path in below.items() if _composed(path) in composed}})
         if is_coco and "split" not in table and (split := _word_split(re.findall("[a-z]+", stem))):
             table = table.assign(split=split)
@@ -482,8 +482,7 @@ def _beside(base: Path, images: Iterable[str], faults: FaultLog) -> WrittenCapti
             texts = _texts_of(value, faults, described.name) if isinstance(value, dict) else None
         records += [{"image": image, "caption": texts}] * bool(texts)
     source = "texts beside the images (dog.jpg, dog.txt)"
-    table = caption_table(enumerate(records, 1), source, faults) if records else None
-    return WrittenCaptions(table, source, True) if records else None
+    return WrittenCaptions(caption_table(enumerate(records, 1), source, faults), source, True) if records else None
 
 
 # The corpus of a folder.
@@ -691,7 +690,7 @@ def _matcher(files: Iterable[str]) -> Callable[[str], list[str]]:
                 ended[end].append(image_id)
 
     def match(written: str) -> list[str]:
-        plain = _composed(_plain(written))
+        plain = _composed(written)
         # blanks around a name are part of it where a file is called so
         names = plain, plain.strip(), f"{plain.strip()}/"
         meant = (next((named[end] for end in _ends(name) if end in named), ended.get(name)) for name in names)
@@ -705,9 +704,6 @@ def _ends(name: str) -> list[str]:
     return [name[start.start() :] for start in re.finditer(r"(?<![^/])[^/]", name)]
 
 
-def _plain(name: str) -> str:
-    return name.replace("\\", "/").removeprefix("./")
-
-
 def _composed(name: str) -> str:
-    return re.sub(r"\.\w+$", lambda suffix: suffix[0].lower(), normalize("NFC", name))
+    plain = str(PurePosixPath(normalize("NFC", name.replace("\\", "/"))))
+    return re.sub(r"\.\w+$", lambda suffix: suffix[0].lower(), plain)
