@@ -46,12 +46,14 @@ def file_hash(path: Path | str) -> str:
     return digest.hexdigest()
 
 
-def file_content(path: Path | str) -> str:
-    """16 hex digits that name a file's bytes, in a time that stays short for large files.
+def file_content(path: Path | str | bytes) -> str:
+    """16 hex digits that name a file's bytes, which may be in memory, in a time that stays short for large files.
 
     Up to 1 GiB this is file_hash. A larger file is named by its length, its first and last 16 KiB, and 4,096 pieces of
     16 KiB spread evenly (64 MiB in all), because 33 GB of features cannot be read before every run.
     """
+    if isinstance(path, bytes):
+        return bytes_hash(path)
     path = Path(path)
     size = path.stat().st_size
     if size <= LARGE:

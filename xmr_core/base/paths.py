@@ -9,6 +9,7 @@ import re
 import stat
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
@@ -106,6 +107,8 @@ def read_regular(path: Path | str) -> bytes:
 # Texts of others, in whatever encoding they were saved.
 
 
+# Bytes that are no UTF-8, in Windows-1252
+codecs.register_error("western", lambda e: (e.object[e.start : e.end].decode("cp1252", "replace"), e.end))
 _WESTERN = "À-ÏÑ-ÖØ-Üß-ïñ-öø-üÿŒœŸ"  # without Icelandic's, which stand for letters of Czech and Turkish as well
 _FOREIGN = re.compile(  # four characters beyond ASCII in a row, three letters, others than Western ones, odd places
     rf"[^\0-\x7f]{{4}}|[{_WESTERN}]{{3}}|[^\0-\x7f{_WESTERN}\xa0-£¥§©ª«\xad®°-´µ·¹-¿×÷€‚„…‰‹›‘’“”•–—™]"
@@ -119,11 +122,8 @@ def decoded(raw: bytes) -> tuple[str, bool]:
     >>> decoded(b"caf\xe9")
     ('café', False)
     """
-    text = raw.decode(errors="surrogateescape")
-    plain = re.sub(
-        "[\udc80-\udcff]+", lambda m: m[0].encode(errors="surrogateescape").decode("cp1252", "replace"), text
-    )
-    return plain, plain == text
+    text = raw.decode(errors="western")
+    return text, text.encode() == raw
 
 
 def decoded_lines(lines: Iterable[bytes], source: object, part: str = "line") -> Iterator[tuple[str, bool]]:
@@ -155,17 +155,14 @@ def decoded_text(content: bytes, source: object, separator: bytes = b"\n") -> tu
     >>> decoded_text("a café".encode("utf-16"), "a.txt")
     ('a café', [])
     """
-    if not (encoding := json.detect_encoding(content)).startswith("utf-8"):
-        try:
-            return content.decode(encoding), []
-        except UnicodeDecodeError:
-            raise DamagedFile(f"{source} begins as {encoding.upper()} and does not go on: it is cut short.") from None
-    try:
-        return content.decode("utf-8-sig"), []
-    except UnicodeDecodeError:
-        parts = decoded_lines(content.split(separator), source, "line" if separator == b"\n" else "string")
-        texts, sound = zip(*parts, strict=True)
-        return separator.decode().join(texts), [n for n, fine in enumerate(sound, 1) if not fine]
+    encoding = json.detect_encoding(content)
+    with suppress(UnicodeDecodeError):
+        return content.decode(encoding), []
+    if not encoding.startswith("utf-8"):
+        raise DamagedFile(f"{source} begins as {encoding.upper()} and does not go on: it is cut short.")
+    parts = decoded_lines(content.split(separator), source, "line" if separator == b"\n" else "string")
+    texts, sound = zip(*parts, strict=True)
+    return separator.decode().join(texts), [n for n, fine in enumerate(sound, 1) if not fine]
 
 
 def say(text: object, file: TextIO | None = None) -> None:

@@ -586,9 +586,8 @@ def listed(images, one_has_three_axes: bool) -> Sequence:
     if hasattr(images, "to_numpy"):  # a table of pandas
         images = as_array(images)
     is_array = isinstance(images, np.ndarray | Tensor)
-    if is_array and one_has_three_axes and images.ndim in (2, 3):
-        return [images]
-    if isinstance(images, str | os.PathLike | bytes | bytearray | Mapping | Image.Image) or hasattr(images, "read"):
+    one = isinstance(images, str | os.PathLike | bytes | bytearray | Mapping | Image.Image) or hasattr(images, "read")
+    if one or (is_array and one_has_three_axes and images.ndim in (2, 3)):
         return [images]
     images = images if is_array or isinstance(images, Sequence) else list(images)
     if not len(images):
@@ -628,9 +627,8 @@ def regions(images, inputs: Inputs) -> Features:
     Raises: BadInput for other shapes, another width, or numbers that are not finite.
     """
     arrays, width = [torch.from_numpy(as_array(image).astype(np.float32)) for image in images], inputs.image_width
-    shapes, axes = {tuple(x.shape) for x in arrays}, (1, 2) if inputs.cells == 1 else (2,)  # one vector of each image
-    if any(len(s) not in axes or s[-1] != width or not s[0] for s in shapes) or not all(
-        x.isfinite().all() for x in arrays
-    ):
-        raise BadInput(f"features of regions must be finite, n × regions × {width}, got {len(arrays)} × {min(shapes)}.")
+    axes = (1, 2) if inputs.cells == 1 else (2,)  # one vector of each image
+    if not all(x.ndim in axes and x.shape[-1] == width and len(x) and x.isfinite().all() for x in arrays):
+        got = f"{len(arrays)} × {min(tuple(x.shape) for x in arrays)}"
+        raise BadInput(f"features of regions must be finite, n × regions × {width}, got {got}.")
     return Features(*padded(arrays, None, "images"))

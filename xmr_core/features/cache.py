@@ -19,11 +19,12 @@ from xmr_core.base.errors import BadInput, CannotWrite, DamagedFile
 from xmr_core.base.fingerprint import content_hash, file_hash, is_own_code, own_code_version, stamp
 from xmr_core.base.machine import reused_buffers
 from xmr_core.base.types import Brief, Corpus
-from xmr_core.features.images import read_squares, unreadable
+from xmr_core.features.images import inspect_images, read_squares
 
 _EVERY = 64 << 20  # bytes of numbers after which the progress is noted
 _CHUNK = 1 << 20  # bytes of a file that are read at a time
 _AHEAD = 2  # batches of images that are read while the network computes
+_SHOWN = 10  # unreadable files in a message
 _AT_ONCE = 250  # images that are reduced at a time
 _verified: set[tuple] = set()  # stamps of files whose digest was checked in this process
 _Work = Callable[[int], Iterable[np.ndarray]]  # first missing row → the blocks of rows from there on
@@ -143,15 +144,16 @@ def unreadable_images(corpus: Corpus) -> tuple[dict[str, str], str]:
     """(image id → why its file cannot be decoded; how many there are and the first, in a sentence).
 
     Where there are none, `cache/` remembers it under the content of the images."""
-    if not (image_files := getattr(corpus.read_pixels, "files", ())):
-        return {}, ""
+    image_files = getattr(corpus.read_pixels, "files", ())
     note = paths.folder("cache") / f"readable-{corpus.image_fingerprint or corpus.fingerprint}.json"
-    bad, said = {}, ""
-    if not note.exists():
-        bad, said = unreadable(dict(zip(corpus.images.index, image_files, strict=True)))
-        if not bad:
-            files.write_json(note, {"images": len(image_files)})
-    return bad, said
+    if not image_files or note.exists():
+        return {}, ""
+    seen = zip(corpus.images.index, inspect_images(image_files), strict=True)
+    if not (bad := {name: why for name, (why, *_) in seen if why}):
+        files.write_json(note, {"images": len(image_files)})
+    first = ", ".join(f"{name} ({why})" for name, why in [*bad.items()][:_SHOWN])
+    more = ", …; the command check lists all" if len(bad) > _SHOWN else ""
+    return bad, f"{len(bad):,} of {len(image_files):,} images cannot be read: {first}{more}."
 
 
 def require_readable(corpus: Corpus) -> None:

@@ -4,7 +4,7 @@ import io
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -223,12 +223,12 @@ def why_unreadable(error: Exception) -> str:
 
 
 class ImageBytes(bytes):
-    """An image file in memory, which is read like one on disk; name: what messages call it."""
+    """An image file in memory, which is read like one on disk; path: where it came from, if that is known."""
 
-    name = ""
+    path = ""
 
     def __str__(self) -> str:
-        return self.name
+        return self.path or bytes_hash(self)
 
 
 _one_large, _pillow = RLock(), RLock()
@@ -419,9 +419,6 @@ def _resized(image: Image.Image, resolution: int, crop: Crop, fit: Fit | None = 
 
 
 _BATCH = 64  # files in one piece of work
-_SHOWN = 10  # files in a message
-
-
 _USED = 0.1  # of the range of 8 bits
 
 
@@ -502,11 +499,3 @@ def image_contents(corpus: Corpus, rows: np.ndarray, progress: Callable | None =
     elif files := getattr(corpus.read_pixels, "files", None):
         reasons, names, flat = zip(*inspect_images([files[row] for row in rows], progress), strict=True)
     return [*reasons], [*flat], [name or row for name, row in zip(names, rows, strict=True)]
-
-
-def unreadable(files: Mapping[str, Path | str]) -> tuple[dict[str, str], str]:
-    """(name → why, of those of the files that cannot be decoded; how many there are and the first, in a sentence)."""
-    bad = {name: why for name, (why, *_) in zip(files, inspect_images([*files.values()]), strict=True) if why}
-    first = ", ".join(f"{name} ({why})" for name, why in [*bad.items()][:_SHOWN])
-    more = ", …; the command check lists all" if len(bad) > _SHOWN else ""
-    return bad, f"{len(bad):,} of {len(files):,} images cannot be read: {first}{more}."

@@ -19,8 +19,6 @@ from jaxtyping import Bool, Float
 
 from xmr_core.base import files, fingerprint, paths
 from xmr_core.base.errors import BadInput, DamagedFile, XmrError, require, require_choice
-from xmr_core.base.files import existing_file
-from xmr_core.base.fingerprint import content_hash
 from xmr_core.base.paths import decoded_lines, decoded_text, read_regular
 from xmr_core.base.types import Brief, Tokens
 
@@ -158,7 +156,7 @@ class Vocabulary(Brief):
     @property
     def hash(self) -> str:
         """16 hex digits, stored with every run, because another vocabulary gives the same weights another meaning."""
-        return content_hash([self.words, self._stored_rule])
+        return fingerprint.content_hash([self.words, self._stored_rule])
 
     @property
     def of_latin(self) -> bool:
@@ -271,7 +269,7 @@ def read_vocabulary(path: str | Path, tokeniser: str = "words") -> Vocabulary:
     ...     read_vocabulary(f"{folder}/vocab.pkl", "treebank").words
     ('<pad>', '<start>', '<end>', '<unk>', 'dog')
     """
-    path = existing_file(path, "vocabulary")
+    path = files.existing_file(path, "vocabulary")
     raw = read_regular(path)
     if raw.lstrip(b"\xef\xbb\xbf\xff\xfe\0 \t\r\n")[:1] == b"{":  # also behind a byte-order mark
         text, odd = decoded_text(raw, path, b'"')
@@ -280,7 +278,7 @@ def read_vocabulary(path: str | Path, tokeniser: str = "words") -> Vocabulary:
         return Vocabulary.from_json(text, tokeniser)
     try:
         content = _InertUnpickler(io.BytesIO(raw), encoding="latin1").load()
-        numbers = content["word2idx"] if isinstance(content, dict) else content.word2idx
+        numbers = (content if isinstance(content, dict) else content.state)["word2idx"]
         if sorted(numbers.values()) != list(range(len(numbers))) or not all(isinstance(word, str) for word in numbers):
             first = min(numbers, key=numbers.get)
             begin = f"its {len(numbers):,} words begin with {first!r} at number {numbers[first]}"
@@ -292,16 +290,22 @@ def read_vocabulary(path: str | Path, tokeniser: str = "words") -> Vocabulary:
     return Vocabulary(tuple(sorted(numbers, key=numbers.get)), tokeniser)
 
 
-class _Inert:
-    """Stands for an unpickled object: it has the state of the object and does nothing."""
+class Inert:
+    """Stands for an unpickled object: it has the arguments and the state that the file gives, and does nothing."""
+
+    def __init__(self, *arguments):
+        self.arguments = arguments
+
+    def __setstate__(self, state):
+        self.state = state
 
 
 class _InertUnpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str):
         if name == "Vocabulary":
-            return _Inert
+            return Inert
         if module in ("copy_reg", "copyreg") and name == "_reconstructor":
-            return lambda cls, base, state: _Inert()  # protocols 0 and 1 of old Python objects
+            return Inert  # protocols 0 and 1 of old Python objects
         if module in ("__builtin__", "builtins") and name == "object":
             return object
         raise BadInput(f"the vocabulary file uses {module}.{name}, which is no part of a vocabulary. It is refused.")

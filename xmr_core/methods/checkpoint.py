@@ -26,7 +26,7 @@ from xmr_core.base.types import Brief
 from xmr_core.encoders.image import ResidualRegions
 from xmr_core.encoders.text import BertEncoder, bert_of
 from xmr_core.features.pretrained import WordPieces
-from xmr_core.features.words import Vocabulary
+from xmr_core.features.words import Inert, Vocabulary
 from xmr_core.methods.method import Inputs, Method
 from xmr_core.methods.registry import build
 
@@ -215,28 +215,18 @@ PARTS = ("img_enc.", "txt_enc.", "sim_enc.")  # of files that hold a list, in it
 _KEYS = ("model", "state_dict", "model_state_dict", "net")  # of the state dict among other things
 
 
-class _Inert:
-    """Stands for an array or type of numpy, or a path: it has what the file says. The real ones would take from a file
-    the address of any memory."""
-
-    def __init__(self, *arguments):
-        self.arguments = arguments
-
-    def __setstate__(self, state):
-        self.state = state
-
-
-def _number(kind: _Inert, raw: bytes | str = b"") -> float | None:
+def _number(kind: Inert, raw: bytes | str = b"") -> float | None:
     """A number of numpy, as Python's own; None for what is no plain number."""
     code, raw = f"{kind.state[1]}{kind.arguments[0]}", raw.encode("latin1") if isinstance(raw, str) else raw
     return np.frombuffer(raw, code)[0].item() if re.fullmatch(r"[<>=|][bfiu][1248]", code) else None
 
 
+# Arrays and types of numpy, and paths, are inert: the real ones would take from a file the address of any memory
 _CORES = ("numpy.core.", "numpy._core.")  # of its versions 1 and 2
-_PLAIN = [argparse.Namespace, (_Inert, "numpy.dtype"), (_Inert, "numpy.ndarray")]
-_PLAIN += [(_Inert, core + name) for core in _CORES for name in ("multiarray._reconstruct", "numeric._frombuffer")]
+_PLAIN = [argparse.Namespace, (Inert, "numpy.dtype"), (Inert, "numpy.ndarray")]
+_PLAIN += [(Inert, core + name) for core in _CORES for name in ("multiarray._reconstruct", "numeric._frombuffer")]
 _PLAIN += [(_number, f"{core}multiarray.scalar") for core in _CORES]
-_PLAIN += [(_Inert, f"pathlib{inner}.{kind}Path") for inner in ("", "._local") for kind in ("Posix", "Windows")]
+_PLAIN += [(Inert, f"pathlib{inner}.{kind}Path") for inner in ("", "._local") for kind in ("Posix", "Windows")]
 
 
 @dataclass(frozen=True)

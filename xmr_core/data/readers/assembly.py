@@ -16,7 +16,7 @@ import regex
 from jaxtyping import Bool, Int
 
 from xmr_core.base.errors import BadInput, DamagedFile, XmrError, require_number
-from xmr_core.base.fingerprint import content_hash, files_content
+from xmr_core.base.fingerprint import content_hash, file_content, files_content
 from xmr_core.base.paths import decoded, decoded_text, read_regular
 from xmr_core.base.types import SPLITS, Corpus, Relevance
 from xmr_core.features.images import OTHER_SUFFIXES, RESOLUTION, SUFFIXES, image_reader, is_image
@@ -388,14 +388,12 @@ def photograph_corpus(
     about: Mapping[str, object] | None = None,
     usual: int = USUAL,
     splits: Sequence[str] = SPLITS,
-    digests: Mapping[str, str] | None = None,
 ) -> Corpus:
     """A Corpus of image files: usable rows only, with fingerprints and relevance sets.
 
-    Args: images: as for `usable_tables`, with a column path (of a file that exists) and any further columns. captions,
-        faults, usual, splits: as for `usable_tables`, whose faults are counted here. more_pairs: as for
-        `annotated_relevance`. digests: image_id → name of its content, of files in memory, whose column
-        path is dropped.
+    Args: images: as for `usable_tables`, with a column path (of a file that exists, or its bytes) and any further
+        columns. captions, faults, usual, splits: as for `usable_tables`, whose faults are counted here. more_pairs: as
+        for `annotated_relevance`.
     Raises: BadInput for tables without these columns; DamagedFile, when a file cannot be read for its fingerprint.
     >>> import tempfile
     >>> from PIL import Image
@@ -408,12 +406,13 @@ def photograph_corpus(
     """
     images, captions = usable_tables(name, images, captions, faults, usual, splits, ("split", "path"))
     grades, files = dict(grades or {}), images["path"].tolist()
-    content = files_content(files) if digests is None else content_hash([digests[i] for i in images.index])
+    in_memory = any(isinstance(file, bytes) for file in files)
+    content = content_hash([*map(file_content, files)]) if in_memory else files_content(files)
     graded = [table.to_csv() for table in grades.values()]
     texts = [captions.index.tolist(), captions["image_id"].tolist(), captions["text"].tolist()]
     return Corpus(
         name=name,
-        images=images if digests is None else images.drop(columns="path"),
+        images=images,
         captions=captions,
         fingerprint=content_hash([content, images.drop(columns="path").to_csv(), texts, graded]),
         image_fingerprint=content_hash([content, images.index.tolist()]),

@@ -92,13 +92,11 @@ def check_corpus(
     vocabulary = {word for caption in words["train"] for word in caption}
     others = [word not in vocabulary for split in ("val", "test") for caption in words[split] for word in caption]
     about = {"network": network_of(corpus), **corpus.about}
-    shown += [
-        f"{key}: {about[key]}" for key in ("captions", "splits", "protocol", "boxes", "network") if about.get(key)
-    ]
+    named = ("captions", "splits", "protocol", "boxes", "network")
+    shown += [f"{key}: {about[key]}" for key in named if about.get(key)]
     shown += [f"words: {len(vocabulary):,} in train; {np.mean(others or [0]):.1%} of those in val and test are others"]
-    texts = {split: captions[split]["text"].tolist() for split in SPLITS}
-    read = readings_of or Vocabulary.build(texts["train"]).readings
-    readings = {split: read(own) for split, own in texts.items()}
+    read = readings_of or Vocabulary.build(captions["train"]["text"]).readings
+    readings = {split: read(captions[split]["text"].tolist()) for split in SPLITS}
     shown += [f"warning: {m}" for split, own in readings.items() for m in unread(own, f"{split} captions", USUAL)]
     obstacles += _unserved(readings["train"])
     if corpus.features is not None:
@@ -107,11 +105,8 @@ def check_corpus(
         lengths = zip(("images", "captions"), map(len, corpus.rows(split)), strict=True)
         if lacking := [kind for kind, n in lengths if not n]:
             obstacles.append(f"no {' and no '.join(lacking)} in split {split}")
-    sections = {
-        "what was read:": shown,
-        "tolerated, and counted:": tolerated,
-        "what repeats:": _repeats(corpus, contents),
-    }
+    sections = {"what was read:": shown, "tolerated, and counted:": tolerated}
+    sections |= {"what repeats:": _repeats(corpus, contents)}
     sections |= {f"{split}:": _samples(captions[split]) for split in SPLITS}
     counts = {split or "none": _counts(corpus, split, words[split]) for split in words if len(corpus.rows(split)[0])}
     size = f"{len(corpus.images):,} images, {len(corpus.captions):,} captions"
@@ -157,14 +152,11 @@ def _repeats(corpus: Corpus, contents: Sequence) -> list[str]:
         own, shown = captions[captions["split"] == split], images[images["split"] == split]
         shared, alike = ((own.groupby(same)["image_id"].transform("nunique") > 1).sum() for same in ("text", "words"))
         twice, of_all = shown.index[shown["content"].duplicated(keep=False)], f"of {len(own):,} captions"
-        counts = [
-            (shared, f"{of_all} are word for word those of another image", ()),
-            (alike - shared, f"{of_all} are so without case and punctuation alone", ()),
-            (len(twice), "images have the content of another", twice),
-        ]
+        counts = [(shared, f"{of_all} are word for word those of another image", ())]
+        counts += [(alike - shared, f"{of_all} are so without case and punctuation alone", ())]
+        counts += [(len(twice), "images have the content of another", twice)]
         for earlier in SPLITS[: SPLITS.index(split)]:
-            before = images[images["split"] == earlier]
-            first = dict(zip(before["content"], before.index, strict=True))
+            first = {content: i for i, content in images["content"][images["split"] == earlier].items()}
             leaks = [f"{i} = {first[content]}" for i, content in shown["content"].items() if content in first]
             again = own["text"].isin(captions["text"][captions["split"] == earlier]).sum()
             counts += [(len(leaks), f"images are in {earlier} too", leaks)]

@@ -6,10 +6,10 @@ import io
 import json
 import os
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from numbers import Integral
 from pathlib import Path, PurePosixPath
@@ -17,11 +17,11 @@ from unicodedata import normalize
 
 import numpy as np
 import pandas as pd
-from PIL import Image, ImageOps
+from PIL import Image
 
 from xmr_core.base.errors import BadInput, DamagedFile, XmrError
 from xmr_core.base.files import existing, existing_file
-from xmr_core.base.fingerprint import bytes_hash, content_hash, file_content
+from xmr_core.base.fingerprint import file_content
 from xmr_core.base.types import Corpus
 from xmr_core.data.readers import assembly
 from xmr_core.data.readers.assembly import FaultLog, image_table, photograph_corpus, read_lines
@@ -157,17 +157,15 @@ def _texts(text: str) -> list[str] | None:
     text = text.strip()
     if (listed_texts := _LIST.fullmatch(text)) is None:
         return None if text in _ABSENT or _BROKEN_LIST.match(text) else [text]
-    members = [_unquoted(member) for member in re.findall(_MEMBER, listed_texts[1], re.S)]
-    return ["nan" if member is None else member for member in members]
+    members = (re.search(_QUOTED, member, re.S) for member in re.findall(_MEMBER, listed_texts[1], re.S))
+    return [_unquoted(quoted[0]) if quoted else "nan" for quoted in members]
 
 
-def _unquoted(member: str) -> str | None:
-    """The text of a member of a list. JSON writes other escapes than Python."""
-    if (quoted := re.search(_QUOTED, member, re.S)) is None:
-        return None
+def _unquoted(literal: str) -> str:
+    """The text of a literal. JSON writes other escapes than Python."""
     with suppress(ValueError):
-        return json.loads(quoted[0])
-    return assembly.literal(quoted[0])
+        return json.loads(literal)
+    return assembly.literal(literal)
 
 
 def _fields(lines: Iterable[str], delimiter: str, **how) -> tuple[list[str], int]:
@@ -358,7 +356,7 @@ def read_captions(base: Path, images: Iterable[str], faults: FaultLog) -> Writte
         table = _read_json_captions(file, faults) if is_coco else read_caption_file(file, faults)
         place = base / stem.removeprefix("captions_") if is_coco else file.parent
         prefix = place.relative_to(base).as_posix()
-        below = {name: f"{prefix}/{_plain(name)}" for name in table["image"]}
+        below = {name: f"{prefix}/{name}" for name in table["image"]}
         table = table.replace({"image": {name: path for name, path in below.items() if _composed(path) in composed}})
         if is_coco and "split" not in table and (split := _word_split(re.findall("[a-z]+", stem))):
             table = table.assign(split=split)
@@ -484,8 +482,7 @@ def _beside(base: Path, images: Iterable[str], faults: FaultLog) -> WrittenCapti
             texts = _texts_of(value, faults, described.name) if isinstance(value, dict) else None
         records += [{"image": image, "caption": texts}] * bool(texts)
     source = "texts beside the images (dog.jpg, dog.txt)"
-    table = caption_table(enumerate(records, 1), source, faults) if records else None
-    return WrittenCaptions(table, source, True) if records else None
+    return WrittenCaptions(caption_table(enumerate(records, 1), source, faults), source, True) if records else None
 
 
 # The corpus of a folder.
@@ -549,63 +546,56 @@ def from_frame(frame, images: Path | str | None = None, name: str = "frame") -> 
     if isinstance(frame, Mapping):
         tables = {split: _table(part) for split, part in frame.items()}
         frame = pd.concat([t if "split" in t else t.assign(split=split) for split, t in tables.items()])
-    frame, faults, digests = _table(frame), FaultLog(), None
+    frame, faults = _table(frame), FaultLog()
     if images is None:
-        base, (frame, files, digests) = Path(), _images_in(frame)
+        base, (frame, files) = Path(), _images_in(frame)
     else:
         base, files = _images_of(images, faults)
     rows = frame.astype(object).where(frame.notna(), None).to_dict("records")
     written = WrittenCaptions(caption_table(enumerate(rows, 1), "the frame", faults), "the frame")
-    return _corpus(name, base, files, written, faults, digests)
+    corpus = _corpus(name, base, files, written, faults)
+    return replace(corpus, images=corpus.images.drop(columns="path")) if images is None else corpus
 
 
 def _table(frame) -> pd.DataFrame:
     return frame.to_pandas() if hasattr(frame, "to_pandas") else frame
 
 
-def _images_in(frame: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, object], dict[str, str]]:
-    """(the frame with names in the place of images, image_id → file, image_id → digest)."""
+def _images_in(frame: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, Path | ImageBytes]]:
+    """(the frame with names in the place of images, image_id → file)."""
     column = next((c for c in frame if str(c).strip().lower() in COLUMNS["image"]), None)
     if column is None:
         raise BadInput(f"the frame has no column image; found: {[*map(str, frame)][:12]}.")
-    opened = cache(_file_of)  # a path that stands in several rows is read once
-    parts = [opened(v) if isinstance(v, str | Path) else _file_of(v) for v in frame[column]]
-    placed, digests = [path for path, *_ in parts], [digest for *_, digest in parts]
-    names = list(map(str, frame.get("image_id", digests)))
-    if "image_id" not in frame and parts and all(placed):
+    files = [*map(_file_of, frame[column])]
+    contents = [*map(cache(file_content), files)]  # a path that stands in several rows is read once
+    names, placed = [*map(str, frame.get("image_id", contents))], [getattr(file, "path", file) for file in files]
+    if "image_id" not in frame and files and all(placed):
         common = os.path.commonpath(map(os.path.dirname, placed)) or None
         below = [PurePosixPath(os.path.relpath(path, common)).as_posix() for path in placed]
-        names = below if len({*below}) == len({*zip(below, digests, strict=True)}) else names
-    if len({*names}) != len({*zip(names, digests, strict=True)}):
+        names = below if len({*below}) == len({*zip(below, contents, strict=True)}) else names
+    if len({*names}) != len({*zip(names, contents, strict=True)}):
         raise BadInput("the frame gives one image_id to different images.")
-    files = {name: file for name, (_, file, _) in zip(names, parts, strict=True)}
-    return frame.assign(**{str(column): names}), files, dict(zip(names, digests, strict=True))
+    return frame.assign(**{str(column): names}), dict(zip(names, files, strict=True))
 
 
-def _file_of(image) -> tuple[str, Path | ImageBytes, str]:
-    """(path, or '' where it has none; the file, on disk or in memory; digest of its content) of an image in any form.
-    Raises: BadInput for what is none."""
+def _file_of(image) -> Path | ImageBytes:
+    """The file, on disk or in memory, of an image in any form. Raises: BadInput for what is none."""
     path = str(getattr(image, "filename", ""))  # of a PIL image that was opened
     if isinstance(image, Mapping):
         path = image.get("path") or ""
         image = image.get("bytes") or path or None
     if isinstance(image, str | Path):
-        file = existing_file(image, "image")
-        return str(file), file, file_content(file)
+        return existing_file(image, "image")
     if isinstance(image, np.ndarray) and image.dtype == np.uint8 and image.shape[2:] == (3,):
         image = Image.fromarray(image)
-    if isinstance(image, Image.Image):  # written without loss; pixels name it, not how they are compressed
-        image = convert_to_rgb(ImageOps.exif_transpose(image))
-        digest, stream = content_hash([image.size, bytes_hash(image.tobytes())]), io.BytesIO()
-        image.save(stream, "PNG", compress_level=1)
+    if isinstance(image, Image.Image):  # as a BMP, whose bytes are the pixels, and name them
+        convert_to_rgb(image).save(stream := io.BytesIO(), "BMP")
         image = stream.getvalue()
-    elif isinstance(image, bytes):
-        digest = bytes_hash(image)
-    else:
+    if not isinstance(image, bytes):
         raise BadInput(f"an image is a file, bytes, a PIL image or uint8 of height × width × 3; got {image!r:.60}.")
     file = ImageBytes(image)
-    file.name = path or digest
-    return path, file, digest
+    file.path = path
+    return file
 
 
 def _images_of(folder: Path | str, faults: FaultLog) -> tuple[Path, dict[str, str]]:
@@ -619,12 +609,7 @@ def _images_of(folder: Path | str, faults: FaultLog) -> tuple[Path, dict[str, st
 
 
 def _corpus(
-    name: str,
-    base: Path,
-    files: Mapping[str, str],
-    written: WrittenCaptions | None,
-    faults: FaultLog,
-    digests: Mapping[str, str] | None = None,
+    name: str, base: Path, files: Mapping[str, object], written: WrittenCaptions | None, faults: FaultLog
 ) -> Corpus:
     empty, more_pairs = dict.fromkeys(("image_id", "text", "group"), ()), None
     captions = pd.DataFrame(empty, index=pd.Index([], name="caption_id"), dtype=object)
@@ -633,14 +618,14 @@ def _corpus(
         captions, split_of, origin = _captions(written, base, files, faults)
     about = {"splits": origin, **({"captions": written.source} if written else {})}
     images = image_table(files, split_of)
-    grouped = captions[captions["group"] != ""].groupby("group")["image_id"]
-    members = {group: dict.fromkeys(own, group) for group, own in grouped}  # of one person, say: each caption fits all
-    groups = captions.pop("group").tolist()
-    if 1 < max(map(len, members.values()), default=0) <= _LARGEST_GROUP:
-        images["group"] = images.index.map({i: g for own in members.values() for i, g in own.items()}).fillna("")
-        own = zip(captions.index, groups, strict=True)
-        more_pairs = {"group": [(caption, i) for caption, group in own for i in members.get(group, ())]}
-    return photograph_corpus(name, images, captions, faults, more_pairs, usual=0, about=about, digests=digests)
+    grouped = captions[captions["group"] != ""].reset_index()  # by person, say: each caption fits all images of one
+    members = grouped[["group", "image_id"]].drop_duplicates()
+    if 1 < members["group"].value_counts().max() <= _LARGEST_GROUP:
+        images["group"] = images.index.map(dict(members[["image_id", "group"]].to_numpy())).fillna("")
+        pairs = grouped[["caption_id", "group"]].merge(members)
+        more_pairs = {"group": pairs[["caption_id", "image_id"]].itertuples(index=False)}
+    captions = captions.drop(columns="group")
+    return photograph_corpus(name, images, captions, faults, more_pairs, usual=0, about=about)
 
 
 def _captions(
@@ -696,31 +681,29 @@ def _matcher(files: Iterable[str]) -> Callable[[str], list[str]]:
 
     é as one character and as e with an accent are the same, because macOS writes the second; so are .JPG and .jpg.
     """
-    by_name: dict[str, dict[str, list[str]]] = {}  # last part of a name → the names with it → their image_ids
-    by_stem: dict[str, dict[str, list[str]]] = {}  # the same without the suffix
-    for image_id in (images := dict.fromkeys(files)):
+    images, named, ended = dict.fromkeys(files), defaultdict(list), defaultdict(list)
+    for image_id in images:
         name = _composed(image_id)
-        for index, own in ((by_name, name), (by_stem, str(PurePosixPath(name).with_suffix("")))):
-            index.setdefault(PurePosixPath(own).name, {}).setdefault(own, []).append(image_id)
-
-    def ids_of(index: dict[str, dict[str, list[str]]], plain: str) -> list[str]:
-        names = index.get(PurePosixPath(plain).name, {})
-        if ends := [name for name in names if f"/{plain}".endswith(f"/{name}")]:
-            return names[max(ends, key=len)]
-        return [image_id for name, ids in names.items() if name.endswith(f"/{plain}") for image_id in ids]
+        for own in (name, f"{PurePosixPath(name).with_suffix('')}/"):  # the second lacks its suffix
+            named[own].append(image_id)
+            for end in _ends(own)[1:]:
+                ended[end].append(image_id)
 
     def match(written: str) -> list[str]:
-        plain = _composed(_plain(written))
+        plain = _composed(written)
         # blanks around a name are part of it where a file is called so
-        ids = ids_of(by_name, plain) or ids_of(by_name, plain.strip()) or ids_of(by_stem, plain.strip())
-        return [written] if written in images else ids
+        names = plain, plain.strip(), f"{plain.strip()}/"
+        meant = (next((named[end] for end in _ends(name) if end in named), ended.get(name)) for name in names)
+        return [written] if written in images else next(filter(None, meant), [])
 
     return match
 
 
-def _plain(name: str) -> str:
-    return name.replace("\\", "/").removeprefix("./")
+def _ends(name: str) -> list[str]:
+    """A path and its ends, the longest first."""
+    return [name[start.start() :] for start in re.finditer(r"(?<![^/])[^/]", name)]
 
 
 def _composed(name: str) -> str:
-    return re.sub(r"\.\w+$", lambda suffix: suffix[0].lower(), normalize("NFC", name))
+    plain = str(PurePosixPath(normalize("NFC", name.replace("\\", "/"))))
+    return re.sub(r"\.\w+$", lambda suffix: suffix[0].lower(), plain)
