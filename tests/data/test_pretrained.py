@@ -316,7 +316,7 @@ def test_a_run_whose_words_are_others_now_is_refused(monkeypatch, own_home):
     run = load_run(model.about["run"])
     monkeypatch.setattr(Vocabulary, "hash", "that of another rule")
     _recent.clear()
-    with pytest.raises(BadInput, match="other words"):
+    with pytest.raises(BadInput, match="words changed"):
         run.method()
 
 

@@ -121,7 +121,7 @@ def test_settings_change_the_similarity_and_nothing_else(libraries):
 
 
 def test_queries_that_cannot_be_asked(libraries, runs):
-    wrong = np.zeros((4, 4), np.uint8)
+    wrong = np.zeros((4, 4, 5), np.uint8)
     for given in ({"kind": "text", "text": "  "}, {"kind": "sound"}, {"kind": "image"}, {"kind": "upload"},
                   {"kind": "upload", "pixels": wrong}):  # fmt: skip
         with pytest.raises(BadInput):
@@ -186,7 +186,7 @@ def test_where_elements_look_and_which_captions_are_nearest(libraries):
     for library in (libraries["scan"], libraries["vse++"]):
         with pytest.raises(BadInput, match="no small sets"):
             nearest_captions(library, 3)
-        with pytest.raises(BadInput, match="attention to cells"):
+        with pytest.raises(BadInput, match="attend to the cells"):
             element_attention(library, 3)
 
 

@@ -386,7 +386,7 @@ def train(
         changes = [(f"by code {progress.get('code', code)}", f"by code {code}")]  # also of a run that is only evaluated
         if first_epoch < config.epochs:
             changes.append((f"on {progress.get('device', place)}", f"on {place}"))
-        changes.append((f"with {progress.get('libraries', machine.libraries())}", f"with {machine.libraries()}"))
+            changes.append((f"with {progress.get('libraries', machine.libraries())}", f"with {machine.libraries()}"))
         where = f"from epoch {first_epoch} step {first_step}"
         for before, now in changes:  # and not refused: a queue may move a run at any time
             if before != now:
