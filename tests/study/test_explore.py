@@ -121,7 +121,7 @@ def test_settings_change_the_similarity_and_nothing_else(libraries):
 
 
 def test_queries_that_cannot_be_asked(libraries, runs):
-    wrong = np.zeros((4, 4, 5), np.uint8)
+    wrong = np.zeros((9, 9, 5), np.uint8)
     for given in ({"kind": "text", "text": "  "}, {"kind": "sound"}, {"kind": "image"}, {"kind": "upload"},
                   {"kind": "upload", "pixels": wrong}):  # fmt: skip
         with pytest.raises(BadInput):
