@@ -34,8 +34,7 @@ def uncertainty(items: Representation) -> Float[np.ndarray, " n"]:
     if isinstance(items, EmbeddingSet) and items.x.shape[1] > 1:
         return circular_variance(items).detach().cpu().double().clamp(min=_SMALLEST).log().numpy()
     raise BadInput(
-        "this method has one vector per item and so no uncertainty; "
-        "take pcme or pcme++ (σ), or dive or pvse (spread of a set)."
+        "one vector per item and so no uncertainty; take pcme or pcme++ (σ), or dive or pvse (spread of a set)."
     )
 
 
