@@ -39,7 +39,9 @@ class Filtration(nn.Module):
     def forward(self, nodes: Float[Tensor, "i t n m"], mask: Tensor) -> Float[Tensor, "i t m"]:
         if by_blocks(nodes, *(self.parameters() if self.training else ())):
             trust = partial(self._trust, mask=mask)
-            return unit(kernels.filtered(nodes, self.weigh, trust, *self.norm.parameters()))
+            return unit(
+                kernels.Filtered.apply(nodes, self.weigh.weight[0], self.weigh.bias[0], trust, *self.norm.parameters())
+            )
         return unit((self.weights(nodes, mask)[..., None, :] @ nodes).squeeze(-2))
 
     def weights(self, nodes: Float[Tensor, "i t n m"], mask: Tensor) -> Float[Tensor, "i t n"]:
@@ -110,7 +112,7 @@ class GraphReasoning(nn.Module):
         if by_blocks(nodes, *(self.parameters() if self.training else ())):
             rows = 1 if self.with_global else nodes.shape[2]
             weights = [w for layers in self.steps for w in (*_query_weights(layers), *layers["graph"].parameters())]
-            return self._mean(kernels.reasoning(nodes, mask, rows, weights), mask)
+            return self._mean(kernels.Reasoning.apply(nodes, mask, rows, *weights), mask)
         size = max(1, _BLOCK // nodes[0].numel())
         masks = mask.split(size) if len(mask) > 1 else itertools.repeat(mask)
         many = nodes.requires_grad and nodes.numel() > _STORED
@@ -249,7 +251,7 @@ class SimilarityNodes(nn.Module):
         contexts, queries = EmbeddingSet(x, x_mask), EmbeddingSet(y, y_mask)
         weights = attend(contexts, queries, self.sharpness)[1]  # b c a q
         attended = (weights.flatten(2).transpose(1, 2) @ real_rows(contexts)).view(len(x), *y.shape)  # b a q d
-        return unit(kernels.attended_difference(attended, real_rows(queries), self.local))
+        return unit(kernels.AttendedDifference.apply(attended, real_rows(queries), *self.local.parameters()))
 
 
 def _tokens(s: EmbeddingSet) -> EmbeddingSet:
