@@ -245,9 +245,7 @@ class Scoring(Scores):
         if bool((wrong := scores.isnan()).any()):
             row, column = wrong.nonzero()[0].tolist()
             i, t = np.arange(self.shape[0])[images][row], np.arange(self.shape[1])[captions][column]
-            raise BadInput(
-                f"the score of image {i} and caption {t} is not a number; is there NaN in features or weights?"
-            )
+            raise BadInput(f"the score of image {i} and caption {t} is not a number: NaN in features or weights?")
         return scores
 
     def exact(self, images: Items, captions: Items) -> Float[Tensor, "i t"]:

@@ -38,9 +38,7 @@ class PCMEOptions(Options):
     text_local: str = option("words", "what the head of captions reads", choices=LOCALS, form="matched", added=True)
     kl: float = option(1e-5, "weight of the divergence from the standard normal", least=0)
     uniform: float = option(0.0, "weight of the uniformity loss", least=0)
-    uniform_form: str = option(
-        "exact", "sum of pairs, or the authors' log-mean", choices=FORMS, form="matched", added=True
-    )
+    uniform_form: str = option("exact", "sum, or the authors' log-mean", choices=FORMS, form="matched", added=True)
     dropout: float = option(0.1, "share of features dropped in training", least=0, most=0.99, form="matched")
 
 
