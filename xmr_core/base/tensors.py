@@ -15,30 +15,27 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
 from xmr_core.base.errors import BadInput, require_flag
 from xmr_core.base.types import Embedding, EmbeddingSet, Features, GaussianEmbedding, Representation, Rows, as_bool
 
 
-def masked_mean(x: Float[Tensor, "..."], mask: Bool[Tensor, "..."], dim: int = -1, keepdim: bool = False) -> Tensor:
+def masked_mean(x: Float[Tensor, "..."], mask: Bool[Tensor, "..."], dim: int = -1) -> Tensor:
     """Σ_{valid} x / #valid along `dim`. x and mask broadcast against each other; an empty row gives 0."""
     x, mask = torch.broadcast_tensors(x, mask)
-    total = torch.where(mask, x, 0.0).sum(dim, keepdim=keepdim)
-    return total / mask.sum(dim, keepdim=keepdim).clamp(min=1)
+    return torch.where(mask, x, 0.0).sum(dim) / mask.sum(dim).clamp(min=1)
 
 
-def masked_max(x: Float[Tensor, "..."], mask: Bool[Tensor, "..."], dim: int = -1, keepdim: bool = False) -> Tensor:
+def masked_max(x: Float[Tensor, "..."], mask: Bool[Tensor, "..."], dim: int = -1) -> Tensor:
     """max_{valid} x along `dim`; an empty row gives −inf."""
-    return torch.where(mask, x, -torch.inf).amax(dim, keepdim=keepdim)
+    return torch.where(mask, x, -torch.inf).amax(dim)
 
 
-def masked_logsumexp(
-    x: Float[Tensor, "..."], mask: Bool[Tensor, "..."], dim: int = -1, keepdim: bool = False
-) -> Tensor:
+def masked_logsumexp(x: Float[Tensor, "..."], mask: Bool[Tensor, "..."], dim: int = -1) -> Tensor:
     """log Σ_{valid} exp x along `dim`, stable; an empty row gives −inf."""
-    return torch.where(mask, x, -torch.inf).logsumexp(dim, keepdim=keepdim)
+    return torch.where(mask, x, -torch.inf).logsumexp(dim)
 
 
 def masked_softmax(x: Float[Tensor, "..."], mask: Bool[Tensor, "..."], dim: int = -1) -> Tensor:
@@ -46,6 +43,13 @@ def masked_softmax(x: Float[Tensor, "..."], mask: Bool[Tensor, "..."], dim: int 
     x, mask = torch.broadcast_tensors(x, mask)
     filled = torch.where(mask, x, torch.finfo(x.dtype).min)
     return torch.where(mask, filled.softmax(dim), 0.0)
+
+
+def xavier(linear: nn.Linear) -> nn.Linear:
+    """A linear layer with weights uniform in ±√(6/(in + out)) and bias 0."""
+    nn.init.xavier_uniform_(linear.weight)
+    nn.init.zeros_(linear.bias)
+    return linear
 
 
 def require_element(mask: Bool[Tensor, "n l"], what: str) -> None:

@@ -186,9 +186,8 @@ class Batch(Brief):
 
     def to(self, *where) -> "Batch":
         """The same batch on another device."""
-        return replace(
-            self, images=self.images.to(*where), captions=self.captions.to(*where), match=self.match.to(*where)
-        )
+        moved = {name: getattr(self, name).to(*where) for name in ("images", "captions", "match")}
+        return replace(self, **moved)
 
 
 @dataclass(frozen=True)

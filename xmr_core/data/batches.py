@@ -250,10 +250,8 @@ class Batches(Brief):
     def batch(self, epoch: int, step: int, plan: Plan) -> Batch:
         """Read one step of an epoch's plan."""
         images, captions = plan[step]
-        if self.positives == "diagonal":
-            match = np.eye(len(images), dtype=bool)
-        else:
-            match = self.split.relevance.dense(captions, images).T
+        diagonal = self.positives == "diagonal"
+        match = np.eye(len(images), dtype=bool) if diagonal else self.split.relevance.dense(captions, images).T
         rng, view = np.random.default_rng([self.seed, 8, epoch, step]), None
         if self.split.views:
             view = np.random.default_rng([self.seed, 9, epoch, step]).integers(0, self.split.views + 1, len(images))

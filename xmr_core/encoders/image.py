@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.utils.parametrizations import weight_norm
 
 from xmr_core.base.errors import BadInput, require_choice
-from xmr_core.base.tensors import masked_max, masked_mean, require_elements
+from xmr_core.base.tensors import masked_max, masked_mean, require_elements, xavier
 from xmr_core.base.types import Features, Pixels
 
 
@@ -156,13 +156,6 @@ class SmallCNN(nn.Module):
     def forward(self, pixels: Pixels) -> Features:
         x = self.convolutions(2 * pixels.x - 1).flatten(2).transpose(1, 2)  # n l c
         return self.cells(Features(x, torch.ones(x.shape[:2], dtype=torch.bool, device=x.device)))
-
-
-def xavier(linear: nn.Linear) -> nn.Linear:
-    """A linear layer with weights uniform in ±√(6/(in + out)) and bias 0."""
-    nn.init.xavier_uniform_(linear.weight)
-    nn.init.zeros_(linear.bias)
-    return linear
 
 
 def checked(features: Features, width: int) -> Float[Tensor, "n l e"]:

@@ -9,6 +9,7 @@ from xmr_core.base.tensors import masked_max, require_element
 from xmr_core.base.types import Features, Tokens
 from xmr_core.features.pretrained import library
 
+LOCALS = ("words", "states")
 SUMMARIES = ("average", "concatenate", "concatenate-last-token", "concatenate-max", "last", "max")
 
 
@@ -54,7 +55,7 @@ class GRUEncoder(nn.Module):
     ):
         super().__init__()
         require_choice("summary", summary, SUMMARIES)
-        require_choice("local", local, ("words", "states"))
+        require_choice("local", local, LOCALS)
         halved = summary.startswith("concatenate")
         if halved and d % 2:
             raise BadInput(f"width {d} cannot be split between two directions; choose an even one.")

@@ -245,9 +245,7 @@ class Scoring(Scores):
         if bool((wrong := scores.isnan()).any()):
             row, column = wrong.nonzero()[0].tolist()
             i, t = np.arange(self.shape[0])[images][row], np.arange(self.shape[1])[captions][column]
-            raise BadInput(
-                f"the score of image {i} and caption {t} is not a number; look for NaN in features or weights."
-            )
+            raise BadInput(f"the score of image {i} and caption {t} is not a number: NaN in features or weights?")
         return scores
 
     def exact(self, images: Items, captions: Items) -> Float[Tensor, "i t"]:
@@ -297,10 +295,8 @@ class Scoring(Scores):
         scores = form(x, y)
         got = tuple(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
         if got != (len(x), len(y)):
-            raise BadInput(
-                f"{self.similarity.name} must return scores[image, caption] as a tensor of shape {len(x), len(y)}, "
-                f"got {got}."
-            )
+            needed = f"scores[image, caption] as a tensor of shape {len(x), len(y)}"
+            raise BadInput(f"{self.similarity.name} must return {needed}, got {got}.")
         return scores
 
     def _doubled(self, form: Callable, images: Items, captions: Items) -> Float[Tensor, "i t"]:
@@ -631,7 +627,9 @@ def best(
         tied = wide < n_gallery and float(values[q, -1]) >= float(values[q, k - 1] - margins[q, k - 1])
         if tied or (candidates < 0).any():
             candidates = np.arange(n_gallery)  # more items tie than are held, or score −∞ as an empty position does
-        out[0][q], out[1][q] = _settled(scores, modality, q, candidates, k)
+        pairs = [np.full(len(candidates), q), candidates]
+        exact = scores.pairs(*(pairs if modality == "images" else pairs[::-1]))
+        out[0][q], out[1][q] = best_first(scores, exact, candidates, k)
     return out
 
 
@@ -644,14 +642,6 @@ def checked_k(k: int, most: int | None = None) -> int:
     if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
         raise BadInput(f"k must be at least 1 and a whole number, got {k!r}.")
     return k if most is None else min(k, most)
-
-
-def _settled(scores: Scores, modality: str, q: int, items: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """The k best of some items for one query by exact scores; equal ones in file order."""
-    query = np.full(len(items), q)
-    return best_first(
-        scores, scores.pairs(query, items) if modality == "images" else scores.pairs(items, query), items, k
-    )
 
 
 def best_first(scores: Scores, exact: Float[np.ndarray, " n"], items: Int[np.ndarray, " n"], k: int) -> tuple:

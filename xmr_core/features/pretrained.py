@@ -12,7 +12,6 @@ from dataclasses import asdict, dataclass, fields
 from functools import cache, cached_property, partial
 from importlib.util import find_spec
 from itertools import pairwise
-from math import isqrt
 from pathlib import Path
 from types import ModuleType
 
@@ -410,7 +409,7 @@ def find_layout(model: nn.Module, resolution: int, name: str) -> Layout:
         return Layout(states.shape[2] * states.shape[3], states.shape[1], None)
     tokens, width = states.shape[1:]
     patch, registers = getattr(model.config, "patch_size", None), getattr(model.config, "num_register_tokens", 0) or 0
-    edge, most = isqrt(tokens), 1
+    edge, most = math.isqrt(tokens), 1
     if isinstance(patch, int):
         edge, most = max(1, resolution // patch), 2 + registers
         while edge**2 > tokens:

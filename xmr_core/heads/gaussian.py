@@ -7,9 +7,9 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from xmr_core.base.errors import BadInput, require_choice, require_flag, require_number
-from xmr_core.base.tensors import as_features, global_of, masked_mean, masked_softmax
+from xmr_core.base.tensors import as_features, global_of, masked_mean
 from xmr_core.base.types import EmbeddingSet, Features, GaussianEmbedding
-from xmr_core.heads.slots import PIENet, attention_layers
+from xmr_core.heads.slots import PIENet, attended, attention_layers
 
 SECOND = ("pooled", "gru", "global")
 SPREADS = ("per dimension", "isotropic", "none")
@@ -60,8 +60,7 @@ class GaussianHead(nn.Module):
         require_flag("spread_attention", spread_attention)
         if second == "gru" and d % 2:
             raise BadInput(f"width {d} cannot be split between two directions; choose an even one.")
-        if not -20 <= log_std_start <= 5:
-            raise BadInput(f"log_std_start, a natural logarithm, must lie in [−20, 5]; got {log_std_start}.")
+        require_number("log_std_start", log_std_start, low=-20, most=5, hint="It is a natural logarithm.")
         self.mean = PIENet(d_local, d, 1, d_hidden) if mean_attention else NormedGlobal(d)
         self.log_std_start = log_std_start
         self.samples, self.second, self.spread, self.squash, self.seed = samples, second, spread, squash, seed
@@ -88,7 +87,7 @@ class GaussianHead(nn.Module):
         """log σ; its mean over dimensions is the log of the geometric mean of σ, PCME's uncertainty of an item."""
         out = self._second(features)
         if self.spread_attention:
-            x, attention = self._attention(features)
+            x, attention = attended(self, features)
             local = self.fc((attention * x).sum(1))
             out = (local.sigmoid() if self.squash else local) + out
         out = self.norm(out) if self.squash else out
@@ -100,12 +99,7 @@ class GaussianHead(nn.Module):
         BadInput without σ, or where one of the two attentions was left out."""
         if self.spread == "none" or not (self.mean_attention and self.spread_attention):
             raise BadInput("this head leaves an attention out, and there is none to show.")
-        return self.mean(features).attention[:, 0], self._attention(features)[1].squeeze(-1)
-
-    def _attention(self, features: Features) -> tuple[Float[Tensor, "n l e"], Float[Tensor, "n l 1"]]:
-        """(local features with zeros on padding, the weights of log σ over them)."""
-        x = torch.where(features.mask[..., None], features.local_feats, 0.0)  # a weight of 0 does not silence a NaN
-        return x, masked_softmax(self.w_2(self.w_1(x).tanh()), features.mask[..., None], dim=1)
+        return self.mean(features).attention[:, 0], attended(self, features)[1].squeeze(-1)
 
     def _second(self, features: Features) -> Float[Tensor, "n d"]:
         x, mask = features.local_feats, features.mask
@@ -155,16 +149,6 @@ def noise_for(mean: Float[Tensor, "n d"], samples: int, seed: int | None) -> Ten
 def _sampled(head: nn.Module, mean: Float[Tensor, "n d"], log_std: Float[Tensor, "n d"]) -> GaussianEmbedding:
     noise = noise_for(mean, head.samples, None if head.training else head.seed)
     return GaussianEmbedding(mean, log_std, mean[:, None] + log_std.exp()[:, None] * noise)
-
-
-def uncertainty(items: GaussianEmbedding) -> Float[Tensor, " n"]:
-    """Geometric mean of σ over dimensions, exp(mean log σ), > 0: how unsure the model is of each item (PCME, §4).
-
-    >>> import torch
-    >>> uncertainty(GaussianEmbedding(mean=torch.zeros(1, 2), log_std=torch.zeros(1, 2)))
-    tensor([1.])
-    """
-    return items.log_std.mean(1).exp()
 
 
 def total_variance(items: GaussianEmbedding) -> Float[Tensor, " n"]:

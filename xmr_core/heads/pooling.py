@@ -8,15 +8,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence
 
 from xmr_core.base.errors import BadInput, require_choice, require_flag, require_number
-from xmr_core.base.tensors import (
-    as_features,
-    as_floats,
-    global_of,
-    masked_max,
-    masked_mean,
-    masked_softmax,
-    require_finite,
-)
+from xmr_core.base.tensors import as_features, as_floats, global_of, masked_max, masked_mean, masked_softmax, xavier
 from xmr_core.base.types import Embedding, Features
 from xmr_core.heads.gpo import GPOHead, PoolingHead, sorted_channels
 
@@ -44,10 +36,10 @@ class GlobalHead(nn.Module):
         self.normalise, self.absolute = normalise, absolute
 
     def forward(self, features: Features | Tensor) -> Embedding:
-        if isinstance(features, Features):
-            x = global_of(features, "this head reads the global feature")
-        else:
-            require_finite(x := as_floats(features, "the global features", 2))
+        if not isinstance(features, Features):
+            x = as_floats(features, "the global features", 2)
+            features = as_features(x[:, None], global_feat=x)
+        x = global_of(features, "this head reads the global feature")
         return Embedding(_finish(x, self.normalise, self.absolute))
 
 
@@ -132,8 +124,7 @@ class AdaptivePoolHead(PoolingHead):
             raise BadInput(f"balance is the weight of the token level, in [0, 1], or None to learn it; got {balance}.")
         self.padding, self.token_weights, self.levels, self.fixed = padding, token_weights, levels, balance
         self.linear, self.balance = nn.Linear(d, d if token_weights == "matrix" else 1), nn.Linear(d, 1)
-        nn.init.xavier_uniform_(self.linear.weight)
-        nn.init.zeros_(self.linear.bias)
+        xavier(self.linear)
         if balance == "random":  # a buffer: it is stored with the weights and never trained
             self.register_buffer("share", torch.rand(()))
 

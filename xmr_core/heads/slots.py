@@ -41,9 +41,8 @@ class PIENet(nn.Module):
     ) -> EmbeddingSet:
         features = as_features(features, mask, global_feat, self.fc.in_features)
         added = global_of(features, "PIE-Net adds the global feature")
-        x = torch.where(features.mask[..., None], features.local_feats, 0.0)  # a weight of 0 does not silence a NaN
-        # n k l
-        attention = masked_softmax(self.w_2(self.w_1(x).tanh()), features.mask[..., None], dim=1).transpose(1, 2)
+        x, attention = attended(self, features)
+        attention = attention.transpose(1, 2)  # n k l
         residual = self.dropout(self.fc(attention @ x).sigmoid())
         elements = F.normalize(self.layer_norm(added.unsqueeze(1) + residual), dim=-1)
         mask = torch.ones(elements.shape[:2], dtype=torch.bool, device=x.device)
@@ -58,6 +57,12 @@ def attention_layers(d_local: int, d: int, slots: int, d_hidden: int | None) -> 
         nn.init.xavier_uniform_(layer.weight)
     nn.init.zeros_(layers[2].bias)
     return layers
+
+
+def attended(layers: nn.Module, features: Features) -> tuple[Float[Tensor, "n l e"], Float[Tensor, "n l k"]]:
+    """(local features with zeros on padding, the weights over them) by the layers w_1 and w_2 of PIE-Net."""
+    x = torch.where(features.mask[..., None], features.local_feats, 0.0)  # a weight of 0 does not silence a NaN
+    return x, masked_softmax(layers.w_2(layers.w_1(x).tanh()), features.mask[..., None], dim=1)
 
 
 def sine_1d(

@@ -5,11 +5,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from xmr_core.base.errors import BadInput
-from xmr_core.base.tensors import as_features, masked_mean, masked_softmax
+from xmr_core.base.tensors import masked_mean, masked_softmax, xavier
 from xmr_core.base.types import EmbeddingSet, Features
+from xmr_core.heads.gpo import PoolingHead
 
 
-class TokenHead(nn.Module):
+class TokenHead(PoolingHead):
     """The set is the local features themselves, each divided by its L2 norm (unless normalise=False, the authors'
     `no_imgnorm`).
 
@@ -22,15 +23,9 @@ class TokenHead(nn.Module):
     tensor([[[0.6000, 0.8000]]])
     """
 
-    def __init__(self, d_local: int, d: int, normalise: bool = True):
-        super().__init__()
-        self.join = nn.Linear(d_local, d) if d_local != d else nn.Identity()
-        self.d_local, self.normalise = d_local, normalise
-
     def forward(self, features: Features | Tensor, mask: Tensor | None = None) -> EmbeddingSet:
-        features = as_features(features, mask, width=self.d_local)
-        x = self.join(torch.where(features.mask[..., None], features.local_feats, 0.0))
-        return EmbeddingSet(F.normalize(x, dim=-1) if self.normalise else x, features.mask)
+        x, mask = self.joined(features, mask)
+        return EmbeddingSet(F.normalize(x, dim=-1) if self.normalise else x, mask)
 
 
 class GlobalTokenHead(nn.Module):
@@ -55,8 +50,7 @@ class GlobalTokenHead(nn.Module):
         self.tokens = TokenHead(d_local, d, normalise)
         self.local, self.global_linear, self.common = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, 1)
         for linear in (self.local, self.global_linear, self.common):
-            nn.init.xavier_uniform_(linear.weight)
-            nn.init.zeros_(linear.bias)
+            xavier(linear)
         self.norm_local = nn.BatchNorm1d(regions) if regions else nn.Identity()
         self.norm_global = nn.BatchNorm1d(d) if regions else nn.Identity()
         self.regions, self.dropout = regions, nn.Dropout(dropout)

@@ -16,19 +16,13 @@ class CHANOptions(MatchedOptions):
     methods, and undivided in the published one, as in the authors' code (docs/differences.md#x-85).
     """
 
-    coding: str = option(
-        "vha",
-        "who takes what: words the best region ('vha'), regions the best word ('tha') or attended words ('vsa')",
-        choices=CODINGS,
-    )
+    coding: str = option("vha", "vha: words take regions, tha: regions words, vsa: attended words", choices=CODINGS)
     pooling: str = option("lse", "how the queries of an item are joined", choices=POOLINGS)
     alpha: float = option(0.1, "temperature of the soft assignment, for 'vsa'", above=0)
     beta: float = option(0.1, "temperature of the poolings 'lse' and 'softmax'", above=0)
     divide: bool = option(True, "LSE times β, on the scale of cosines; False leaves it as the authors compute it")
     warmup_epochs: int = option(1, "epochs of all negatives before the hardest, for the hinge", least=0)
-    self_attention: bool = option(
-        True, "self-attention between regions, as in the authors' bi-GRU models; False as in BERT's", form="published"
-    )
+    self_attention: bool = option(True, "between regions, as the authors' bi-GRU models; not BERT's", form="published")
 
 
 def _similarity(o: CHANOptions) -> Chan:

@@ -286,10 +286,8 @@ def _contents(content, name: str) -> Official:
         extra, model = model, model[key]
     if isinstance(model, (list, tuple)):
         tensors = {prefix + k: v for prefix, part in zip(PARTS, model, strict=False) for k, v in _plain(part).items()}
-    elif isinstance(model, dict):
-        tensors = _plain(model)
     else:
-        tensors = {}
+        tensors = _plain(model)
     if not tensors:
         raise BadInput(f"{name} holds no state dict, alone, in a list or under {', '.join(map(repr, _KEYS))}.")
     tensors |= {f"criterion.{k}": v for k, v in _plain(extra.get("criterion", {})).items()}
@@ -351,9 +349,7 @@ def official_with_inputs(path: str | Path, method: str, **options) -> tuple[Meth
     _complain(name, method, absent, surplus if absent else [], flat)
     with only_shapes():  # costs no memory, whatever sizes the file asks for
         expected = _made(method, ours, options)[0].state_dict()
-        ours = {
-            k: v.view(()) if k in expected and not expected[k].ndim and v.numel() == 1 else v for k, v in ours.items()
-        }
+        ours |= {k: v.view(()) for k, v in ours.items() if k in expected and not expected[k].ndim and v.numel() == 1}
     missing = [k for k in expected if k not in ours and not k.endswith("num_batches_tracked")]
     surplus += [k for k in ours if k not in expected]
     different = [k for k, v in ours.items() if k in expected and v.shape != expected[k].shape]

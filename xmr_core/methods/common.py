@@ -64,9 +64,7 @@ class MatchedOptions(Options):
     d: int = option(128, "width of the joint space", least=1)
     objective: str = option("infonce", "loss on the scores", choices=OBJECTIVES, form="matched")
     margin: float = option(0.2, "margin of the hinge", above=0)
-    temperature: float = option(
-        0.05, "temperature of InfoNCE or SigLIP at the start; it is learned", least=0.01, form="matched"
-    )
+    temperature: float = option(0.05, "of InfoNCE or SigLIP at the start; it is learned", least=0.01, form="matched")
     warmup_epochs: int = option(2, "epochs of all negatives before the hardest, for the hinge", least=0, form="matched")
     dropout: float = option(0.1, "share of features dropped in training", least=0, most=0.99, form="matched")
 

@@ -15,6 +15,8 @@ from xmr_core.similarities.base import Similarity
 from xmr_core.similarities.nested import Nested
 from xmr_core.similarities.sets import Chamfer, MatchProbability, MaxPairwise, SmoothChamfer
 
+_SIMILARITIES = ("smooth_chamfer", "chamfer", "mil", "mp")
+
 
 @dataclass(frozen=True)
 class DivEOptions(MatchedOptions):
@@ -26,9 +28,7 @@ class DivEOptions(MatchedOptions):
     slots: int = option(4, "embeddings per item, K", least=1, most=1024)
     iterations: int = option(4, "rounds of slot attention, T", least=1, most=1000)
     alpha: float = option(16.0, "scale of smooth-Chamfer; DivE uses 16, and 1 to 64 is the usual range", above=0)
-    similarity: str = option(
-        "smooth_chamfer", "the similarity of two sets", choices=("smooth_chamfer", "chamfer", "mil", "mp")
-    )
+    similarity: str = option("smooth_chamfer", "the similarity of two sets", choices=_SIMILARITIES)
     head: str = option("slots", "what makes the sets", choices=("slots", "transformer", "pie-net"))
     query: str = option("learned", "where slots start", choices=("learned", "sampled"))
     update: str = option("residual", "how slots change in a round", choices=("residual", "gru"))
@@ -39,9 +39,7 @@ class DivEOptions(MatchedOptions):
     mmd_weight: float = option(0.01, "weight of the maximum mean discrepancy", least=0)
     dropout: float = option(0.1, "share of features dropped in training", least=0, most=0.99)
     nested: bool = option(False, "train the first 1, 2, 4, … elements to stand alone too", added=True)
-    slot_lr: float = option(
-        0.1, "factor on the learning rate of the image modality and the slots of captions", above=0, form="published"
-    )
+    slot_lr: float = option(0.1, "learning rate of images and of captions' slots, relative", above=0, form="published")
 
 
 def _regularisers(o: DivEOptions) -> dict:

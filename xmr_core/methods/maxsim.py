@@ -17,9 +17,7 @@ class MaxSimOptions(MatchedOptions):
     step, and it favours long captions when an image ranks them; so the default is the mean.
     """
 
-    direction: str = option(
-        "t2i", "whose elements look for partners: words ('t2i'), regions ('i2t') or 'both'", choices=QUERIES
-    )
+    direction: str = option("t2i", "who looks for partners: words ('t2i'), regions ('i2t'), both", choices=QUERIES)
     aggregate: str = option("mean", "how the query elements are joined", choices=SUMS)
 
 

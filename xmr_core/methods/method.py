@@ -112,10 +112,8 @@ class Method(nn.Module):
         scorings = self.similarity.scorings(images, captions)
         for scores in scorings:
             if scores.shape != match.shape:
-                raise BadInput(
-                    f"{self.similarity.name} of {self.address} gave scores {tuple(scores.shape)} for {match.shape[0]} "
-                    f"images and {match.shape[1]} captions; they must be scores[image, caption]."
-                )
+                gave = f"{self.similarity.name} of {self.address} gave scores {tuple(scores.shape)}"
+                raise BadInput(f"{gave}; they must be scores[image, caption], {tuple(match.shape)}.")
         results = [self.objective(scores, match, images, captions, epoch) for scores in scorings]
         for result in results:
             self._require_loss(result)
@@ -129,10 +127,8 @@ class Method(nn.Module):
         """What a head made. Raises: BadInput unless it is a representation of n items."""
         if isinstance(made, Rows) and len(made) == n:
             return made
-        raise BadInput(
-            f"the {what} of {self.address} must return an Embedding, EmbeddingSet or GaussianEmbedding of {n} items, "
-            f"got {_shown(made)}; wrap vectors as Embedding(x)."
-        )
+        needed = f"an Embedding, EmbeddingSet or GaussianEmbedding of {n} items"
+        raise BadInput(f"the {what} of {self.address} must return {needed}, got {_shown(made)}; give Embedding(x).")
 
     def _require_loss(self, result: object) -> None:
         """Raise BadInput unless an objective gave (loss, its terms by name), the loss one number."""
@@ -161,10 +157,8 @@ def _require_objective(objective: object, name: str) -> None:
     except ValueError:  # compiled functions have no signature
         return
     except TypeError:
-        raise BadInput(
-            f"the objective of {name} must be a function of (scores, match, images, captions, epoch), got "
-            f"{_shown(objective)}; a loss of (scores, match) is given as Objective(loss)."
-        ) from None
+        needed = "a function of (scores, match, images, captions, epoch), such as Objective(loss)"
+        raise BadInput(f"the objective of {name} must be {needed}, got {_shown(objective)}.") from None
 
 
 def _shown(value: object) -> str:

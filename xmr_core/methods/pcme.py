@@ -5,7 +5,8 @@ from functools import partial
 
 from xmr_core.base.errors import BadInput
 from xmr_core.encoders.image import PooledEncoder
-from xmr_core.heads.gaussian import GaussianHead, LinearGaussianHead
+from xmr_core.encoders.text import LOCALS
+from xmr_core.heads.gaussian import SPREADS, GaussianHead, LinearGaussianHead
 from xmr_core.losses.gaussian import FORMS, kl_to_normal, soft_contrastive, uniformity
 from xmr_core.losses.objective import Objective
 from xmr_core.methods.common import gru, matched_encoders, matched_objective
@@ -14,7 +15,6 @@ from xmr_core.methods.registry import MethodSpec, Options, option
 from xmr_core.similarities.gaussian import MatchLogit
 
 _OBJECTIVES = ("soft_contrastive", "infonce", "siglip")
-SPREADS = ("per dimension", "isotropic", "none")
 
 
 @dataclass(frozen=True)
@@ -29,24 +29,16 @@ class PCMEOptions(Options):
     squash: bool = option(False, "sigmoid and LayerNorm on log σ, as on the mean")
     mean_attention: bool = option(True, "let the mean attend to local features", added=True)
     spread_attention: bool = option(True, "let σ attend to local features", added=True)
-    plane: int = option(
-        0, "width of linear heads on the global feature; 0 for the paper's heads", least=0, form="matched", added=True
-    )
+    plane: int = option(0, "width of linear heads; 0 for the paper's heads", least=0, form="matched", added=True)
     scale: float = option(5.0, "a of the match probability at the start", above=0)
     shift: float = option(5.0, "b of the match probability at the start")
     log_std_start: float = option(-3.0, "log σ at the start")
     objective: str = option("soft_contrastive", "loss on the scores", choices=_OBJECTIVES, form="matched", added=True)
-    temperature: float = option(
-        1.0, "temperature of InfoNCE or SigLIP at the start; it is learned", least=0.01, form="matched", added=True
-    )
-    text_local: str = option(
-        "words", "what the head of captions reads", choices=("words", "states"), form="matched", added=True
-    )
+    temperature: float = option(1.0, "of InfoNCE or SigLIP at the start", least=0.01, form="matched", added=True)
+    text_local: str = option("words", "what the head of captions reads", choices=LOCALS, form="matched", added=True)
     kl: float = option(1e-5, "weight of the divergence from the standard normal", least=0)
     uniform: float = option(0.0, "weight of the uniformity loss", least=0)
-    uniform_form: str = option(
-        "exact", "the paper's sum over pairs, or the authors' log-mean", choices=FORMS, form="matched", added=True
-    )
+    uniform_form: str = option("exact", "sum, or the authors' log-mean", choices=FORMS, form="matched", added=True)
     dropout: float = option(0.1, "share of features dropped in training", least=0, most=0.99, form="matched")
 
 
@@ -72,10 +64,8 @@ def _method(inputs: Inputs, o: PCMEOptions, form: str) -> Method:
     else:
         image = PooledEncoder(inputs.image_width, o.d)
         text = gru(inputs, o.d, summary="concatenate-last-token", dropout=0.0)
-        heads = (
-            GaussianHead(inputs.image_width, o.d, "pooled", seed=1, **shape),
-            GaussianHead(inputs.word_dim, o.d, "gru", seed=2, **shape),
-        )
+        heads = [GaussianHead(inputs.image_width, o.d, "pooled", seed=1, **shape)]
+        heads.append(GaussianHead(inputs.word_dim, o.d, "gru", seed=2, **shape))
         regularisers = {"kl": (o.kl, kl_to_normal), "uniformity": (o.uniform, uniformity)}
     if o.spread == "none":
         regularisers = {}

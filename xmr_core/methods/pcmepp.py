@@ -87,7 +87,7 @@ def mixed(
     # what a place keeps: all or nothing under CutMix, λ under mixup
     if isinstance(images, Pixels):
         keep = torch.where(cut[:, None, None], (~taken).float(), lam[:, None, None]).to(images.x)[:, None]
-        return Pixels(keep * images.x + (1 - keep) * images.x.flip(0)), lam
+        return Pixels(_blended(images.x, keep)), lam
     keep = lam[:, None].expand(-1, images.mask.shape[1])
     keep = torch.where(cut[:, None], (~taken).float().flatten(1), keep) if shape else keep
     own = (keep > 0).to(images.mask.device) & images.mask
@@ -95,10 +95,8 @@ def mixed(
     keep = torch.where(own & other, keep.to(images.local_feats), own.to(images.local_feats))[..., None]
     local = torch.where(own[..., None], keep * images.local_feats, 0.0)
     local = local + torch.where(other[..., None], (1 - keep) * images.local_feats.flip(0), 0.0)
-    pooled = images.global_feat
-    if pooled is not None:
-        share = lam.to(pooled)[:, None]
-        pooled = share * pooled + (1 - share) * pooled.flip(0)
+    g = images.global_feat
+    pooled = None if g is None else _blended(g, lam.to(g)[:, None])
     return replace(images, local_feats=local, mask=own | other, global_feat=pooled), lam
 
 
@@ -109,8 +107,11 @@ def mixed_degrees(match: Tensor, lam: Float[Tensor, " n"]) -> Float[Tensor, "i t
     [[0.75, 0.25], [0.0, 1.0]]
     """
     match = match.float()
-    share = lam.to(match)[:, None]
-    return share * match + (1 - share) * match.flip(0)
+    return _blended(match, lam.to(match)[:, None])
+
+
+def _blended(x: Tensor, share: Tensor) -> Tensor:
+    return share * x + (1 - share) * x.flip(0)
 
 
 def grid_shape(images: Pixels | Features) -> tuple[int, int] | None:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from xmr_core.encoders.image import PooledEncoder
+from xmr_core.encoders.text import LOCALS
 from xmr_core.heads.slots import PIENet
 from xmr_core.losses.regularisers import gram_diversity, mmd
 from xmr_core.losses.scores import MINING
@@ -25,9 +26,7 @@ class PVSEOptions(MatchedOptions):
     mmd_weight: float = option(0.01, "weight of the maximum mean discrepancy", least=0)
     mining: str = option("hardest", "negatives of the hinge", choices=MINING, added=True)
     nested: bool = option(False, "train the first 1, 2, 4, … elements to stand alone too", added=True)
-    text_local: str = option(
-        "words", "what the head of captions reads", choices=("words", "states"), form="matched", added=True
-    )
+    text_local: str = option("words", "what the head of captions reads", choices=LOCALS, form="matched", added=True)
     legacy_text: bool = option(True, "caption summary of the released checkpoints", form="published")
 
 

@@ -154,10 +154,8 @@ class MethodSpec(Brief):
 
     def __post_init__(self):
         if not self.id.strip(".") or any(c in self.id for c in " :/") or not self.label.strip():
-            raise BadInput(
-                f"a method needs an id, a short name without blank, colon or slash, and a label, under which tables "
-                f"show it; got {self.id!r} and {self.label!r}."
-            )
+            needed = "an id, a short name without blank, colon or slash, and a label for tables"
+            raise BadInput(f"a method needs {needed}; got {self.id!r} and {self.label!r}.")
         _require_options_class(self.options)
         if not self.variants:
             object.__setattr__(self, "variants", {self.label: {}})
@@ -226,10 +224,8 @@ def _require_options_class(kind: object) -> None:
     made = isinstance(kind, type) and issubclass(kind, Options)
     made = made and ("__dataclass_fields__" in vars(kind) or not get_annotations(kind))
     if not made or any("choices" not in f.metadata for f in fields(kind)):
-        raise BadInput(
-            "options must be a class under @dataclass(frozen=True) that inherits from Options, with option(…, 'what it "
-            f"is') in place of every plain default, got {kind!r:.60}."
-        )
+        needed = "inherits from Options, with option(…, 'what it is') in place of every plain default"
+        raise BadInput(f"options must be a class under @dataclass(frozen=True) that {needed}, got {kind!r:.60}.")
 
 
 # Every method of the package, id → module, in the order of every table: the five papers and their forerunners, then the
@@ -332,10 +328,8 @@ def _from_address(address: str) -> MethodSpec:
     except Exception as e:  # whatever a file of someone else raises while it is imported
         last = traceback.extract_tb(e.__traceback__)[-1]
         place = "" if last.filename.startswith("<") else f" ({last.filename}, line {last.lineno})"
-        raise BadInput(
-            f"method {address!r} cannot be imported: {type(e).__name__}: {e}{place}. Give 'module:ATTRIBUTE' of a file "
-            "on the Python path."
-        ) from e
+        fault = f"method {address!r} cannot be imported: {type(e).__name__}: {e}{place}"
+        raise BadInput(f"{fault}. Give 'module:ATTRIBUTE' of a file on the Python path.") from e
     if not isinstance(value, MethodSpec):
         raise BadInput(f"{address!r} is a {type(value).__name__}, not a MethodSpec.")
     _refuse_labels(value, papers().values())

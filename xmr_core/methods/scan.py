@@ -20,13 +20,9 @@ class SCANOptions(MatchedOptions):
 
     direction: str = option("t2i", "who asks: words ('t2i') or regions ('i2t')", choices=DIRECTIONS)
     aggregate: str = option("mean", "how the queries of an item are joined", choices=AGGREGATIONS)
-    normalise: str = option(
-        "clipped_l2norm", "what is done to the products before the attention", choices=NORMALISATIONS
-    )
+    normalise: str = option("clipped_l2norm", "what products undergo before the attention", choices=NORMALISATIONS)
     sharpness: float | None = option(None, "λ₁ of the attention; None takes the paper's for the direction", above=0)
-    lse_scale: float | None = option(
-        None, "λ₂ of the aggregation 'lse'; None takes the paper's for the direction", above=0
-    )
+    lse_scale: float | None = option(None, "λ₂ of 'lse'; None takes the paper's for the direction", above=0)
     unit_regions: bool = option(True, "bring regions to unit length", added=True)
 
 

@@ -14,9 +14,7 @@ from xmr_core.similarities.sgraf import PARTS, REASONERS, JointSgraf, Sgraf
 class SGRAFOptions(MatchedOptions):
     """Options of SGRAF. What the paper calls SGRAF is the mean of the scores of an 'sgr' and a 'saf' trained apart."""
 
-    reasoner: str = option(
-        "sgr", "graph reasoning, attention filtration, plain mean, or both at once", choices=(*REASONERS, "joint")
-    )
+    reasoner: str = option("sgr", "graph reasoning, filtration, a plain mean, or both", choices=(*REASONERS, "joint"))
     m: int = option(64, "width of a similarity vector", least=1)
     steps: int = option(3, "steps of graph reasoning", least=1, most=1000)
     direction: str = option("t2i", "who asks: words ('t2i') or regions ('i2t')", choices=("t2i", "i2t"))

@@ -10,19 +10,13 @@ from xmr_core.heads.pooling import AGGREGATORS, LEVELS, TOKEN_WEIGHTS, AdaptiveP
 from xmr_core.losses.adaptive_clustering import FORMS as ADOPT_FORMS
 from xmr_core.losses.adaptive_clustering import MODES, AdaptiveClustering
 from xmr_core.losses.objective import Objective
-from xmr_core.methods.common import (
-    OBJECTIVES,
-    VSE_DROPS,
-    MatchedOptions,
-    gru,
-    hinge,
-    matched_encoders,
-    matched_objective,
-)
+from xmr_core.methods.common import OBJECTIVES, MatchedOptions, gru, hinge, matched_encoders, matched_objective
 from xmr_core.methods.method import Inputs, Method
 from xmr_core.methods.registry import MethodSpec, option
+from xmr_core.methods.vse_infty import SPEC as VSE_INFTY
 from xmr_core.similarities.vectors import Cosine
 
+_POOLINGS = ("adpool", "manual", *AGGREGATORS)
 BALANCES = ("learned", "fixed", "random")
 
 
@@ -33,20 +27,14 @@ class VSE2ADOptions(MatchedOptions):
     the 5 largest values of each channel for images and the mean for captions. balance: Table C-2."""
 
     levels: str = option("both", "where pooling weights are adapted", choices=LEVELS)
-    token_weights: str = option(
-        "matrix", "weights of tokens: one per dimension, or one per token", choices=TOKEN_WEIGHTS
-    )
+    token_weights: str = option("matrix", "weights of tokens: per dimension, or one each", choices=TOKEN_WEIGHTS)
     objective: str = option("adopt", "loss on the scores", choices=("adopt", *OBJECTIVES))
     temperature: float = option(0.05, "temperature of AdOpt, and of InfoNCE or SigLIP at the start", least=0.01)
     mode: str = option("adaptive", "number of negatives", choices=MODES)
     adopt: str = option("official", "AdOpt as in the authors' code, or as in their paper", choices=ADOPT_FORMS)
     warmup_epochs: int = option(1, "epochs of all negatives before the hardest, for the hinge", least=0, form="matched")
-    pooling: str = option(
-        "adpool", "the operator that pools local features", choices=("adpool", "manual", *AGGREGATORS), added=True
-    )
-    balance: str = option(
-        "learned", "weight of AdPool's token level: learned, fixed, or drawn once", choices=BALANCES, added=True
-    )
+    pooling: str = option("adpool", "the operator that pools local features", choices=_POOLINGS, added=True)
+    balance: str = option("learned", "weight of AdPool's token level; random: drawn once", choices=BALANCES, added=True)
     token_share: float = option(0.5, "that weight where it is fixed", least=0, most=1, added=True)
 
 
@@ -70,9 +58,8 @@ def published(inputs: Inputs, o: VSE2ADOptions) -> Method:
 
 
 def _adopt(o: VSE2ADOptions, own_negatives: bool) -> Objective:
-    return Objective(
-        AdaptiveClustering(o.adopt, o.mode, temperature=o.temperature, margin=o.margin, own_negatives=own_negatives)
-    )
+    numbers = {"temperature": o.temperature, "margin": o.margin}
+    return Objective(AdaptiveClustering(o.adopt, o.mode, own_negatives=own_negatives, **numbers))
 
 
 def _method(o: VSE2ADOptions, image, text, loss: Objective, padding: str) -> Method:
@@ -88,7 +75,6 @@ def _head(o: VSE2ADOptions, d_local: int, padding: str, manual: str) -> nn.Modul
     return AdaptivePoolHead(d_local, o.d, balance=balance, **shape)
 
 
-_SETTINGS = {"lr": 5e-4, "weight_decay": 1e-2, "epochs": 25, "decay_every": 15, **VSE_DROPS}
 SPEC = MethodSpec(
     id="vse+2ad",
     label="VSE+2AD",
@@ -98,5 +84,5 @@ SPEC = MethodSpec(
     matched=matched,
     published=published,
     published_options={"d": 1024},
-    settings={corpus: _SETTINGS for corpus in ("f30k", "coco")},
+    settings=VSE_INFTY.settings,
 )

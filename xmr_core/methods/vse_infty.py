@@ -16,10 +16,7 @@ class VSEInftyOptions(MatchedOptions):
 
     warmup_epochs: int = option(1, "epochs of all negatives before the hardest, for the hinge", least=0)
     pooling: str = option("gpo", "the operator that pools local features", choices=AGGREGATORS)
-    widen: int = option(
-        1, "how many times wider than d the pooled vector is, by a linear layer before the pooling", least=1,
-        form="matched", added=True,
-    )  # fmt: skip
+    widen: int = option(1, "width of the pooled vector over d, by a linear layer", least=1, form="matched", added=True)
 
 
 def matched(inputs: Inputs, o: VSEInftyOptions) -> Method:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from xmr_core.encoders.image import PooledEncoder
 from xmr_core.heads.pooling import GlobalHead
+from xmr_core.losses.scores import MINING
 from xmr_core.methods.common import MatchedOptions, gru, hinge, matched_encoders, matched_objective
 from xmr_core.methods.method import Inputs, Method
 from xmr_core.methods.registry import MethodSpec, option
@@ -16,13 +17,9 @@ _MEASURES = {"cosine": Cosine, "order": Order}
 class VSEPPOptions(MatchedOptions):
     """Options of VSE++. mining='all' with normalise_images=False is VSE0 (docs/differences.md#x-61)."""
 
-    mining: str = option(
-        "hardest", "negatives of the published hinge", choices=("hardest", "all", "semi-hard"), form="published"
-    )
+    mining: str = option("hardest", "negatives of the published hinge", choices=MINING, form="published")
     normalise_images: bool = option(True, "give image vectors unit length", form="published")
-    measure: str = option(
-        "cosine", "the similarity; 'order' compares absolute values by how far they violate an order", choices=_MEASURES
-    )
+    measure: str = option("cosine", "'order' scores how far absolute values violate an order", choices=_MEASURES)
 
 
 def matched(inputs: Inputs, o: VSEPPOptions) -> Method:

@@ -11,7 +11,7 @@ from xmr_core.base.errors import require_choice, require_number
 from xmr_core.base.tensors import ANY_LENGTH, Comparable, as_sets, masked_logsumexp, masked_max, masked_mean
 from xmr_core.base.types import EmbeddingSet
 from xmr_core.similarities.base import DIRECTIONS, Range, Similarity, roles
-from xmr_core.similarities.kernels.attention import Attention, attended_terms, attention_blocks, by_blocks
+from xmr_core.similarities.kernels.attention import AttendedTerms, Attention, attention_blocks, by_blocks
 from xmr_core.similarities.pairs import EPS, NORMALISATIONS, PLAIN_EXPONENT, attend, bucket_by_length, real_rows
 
 AGGREGATIONS = ("lse", "mean", "sum", "max")
@@ -171,7 +171,7 @@ def attended_cosines(
     """R of the docstring of `scan`: the cosine of each query element with what it attends to in the context item."""
     x, y = real_rows(contexts), real_rows(queries)
     if by_blocks(x, y):
-        terms, squares = attended_terms(x, y, Attention(contexts.mask, queries.mask, sharpness, normalise, leak))
+        terms, squares = AttendedTerms.apply(x, y, Attention(contexts.mask, queries.mask, sharpness, normalise, leak))
         terms, squares = terms.transpose(1, 2), squares.transpose(1, 2)
     else:
         products, attention = attend(contexts, queries, sharpness, normalise, leak)  # b c a q

@@ -11,21 +11,13 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from xmr_core.base.errors import BadInput, require_choice, require_number
-from xmr_core.base.tensors import ANY_LENGTH, Comparable, as_sets, masked_mean, masked_softmax
+from xmr_core.base.tensors import ANY_LENGTH, Comparable, as_sets, masked_mean, masked_softmax, xavier
 from xmr_core.base.types import EmbeddingSet
 from xmr_core.similarities.base import DIRECTIONS, Similarity, roles
 from xmr_core.similarities.kernels import sgraf as kernels
 from xmr_core.similarities.kernels.attention import by_blocks
 from xmr_core.similarities.pairs import EPS, attend, bucket_by_length, real_rows, unit
 from xmr_core.similarities.scan import scan_attention
-
-
-def linear(d_in: int, d_out: int) -> nn.Linear:
-    """Xavier-uniform weight, zero bias, as SGRAF's authors start all of theirs."""
-    layer = nn.Linear(d_in, d_out)
-    nn.init.xavier_uniform_(layer.weight)
-    nn.init.zeros_(layer.bias)
-    return layer
 
 
 class Filtration(nn.Module):
@@ -42,12 +34,14 @@ class Filtration(nn.Module):
 
     def __init__(self, m: int):
         super().__init__()
-        self.weigh, self.norm = linear(m, 1), nn.BatchNorm1d(1)
+        self.weigh, self.norm = xavier(nn.Linear(m, 1)), nn.BatchNorm1d(1)
 
     def forward(self, nodes: Float[Tensor, "i t n m"], mask: Tensor) -> Float[Tensor, "i t m"]:
         if by_blocks(nodes, *(self.parameters() if self.training else ())):
             trust = partial(self._trust, mask=mask)
-            return unit(kernels.filtered(nodes, self.weigh, trust, *self.norm.parameters()))
+            return unit(
+                kernels.Filtered.apply(nodes, self.weigh.weight[0], self.weigh.bias[0], trust, *self.norm.parameters())
+            )
         return unit((self.weights(nodes, mask)[..., None, :] @ nodes).squeeze(-2))
 
     def weights(self, nodes: Float[Tensor, "i t n m"], mask: Tensor) -> Float[Tensor, "i t n"]:
@@ -110,7 +104,7 @@ class GraphReasoning(nn.Module):
         super().__init__()
         require_number("steps", steps, low=1, hint="SGRAF uses 3.")
         self.steps = nn.ModuleList(
-            nn.ModuleDict({k: linear(m, m) for k in ("query", "key", "graph")}) for _ in range(steps)
+            nn.ModuleDict({k: xavier(nn.Linear(m, m)) for k in ("query", "key", "graph")}) for _ in range(steps)
         )
         self.with_global = with_global
 
@@ -118,7 +112,7 @@ class GraphReasoning(nn.Module):
         if by_blocks(nodes, *(self.parameters() if self.training else ())):
             rows = 1 if self.with_global else nodes.shape[2]
             weights = [w for layers in self.steps for w in (*_query_weights(layers), *layers["graph"].parameters())]
-            return self._mean(kernels.reasoning(nodes, mask, rows, weights), mask)
+            return self._mean(kernels.Reasoning.apply(nodes, mask, rows, *weights), mask)
         size = max(1, _BLOCK // nodes[0].numel())
         masks = mask.split(size) if len(mask) > 1 else itertools.repeat(mask)
         many = nodes.requires_grad and nodes.numel() > _STORED
@@ -133,9 +127,8 @@ class GraphReasoning(nn.Module):
         if len(self.steps) > 1:
             nodes = self.after_steps(nodes, mask)[-2]
         last = self.steps[-1]
-        return masked_softmax(
-            (last["query"](nodes[..., :1, :]) @ last["key"](nodes).transpose(-1, -2))[..., 0, :], mask
-        )
+        queries, keys = last["query"](nodes[..., :1, :]), last["key"](nodes)
+        return masked_softmax((queries @ keys.transpose(-1, -2))[..., 0, :], mask)
 
     def _read(self, nodes: Tensor, mask: Tensor) -> Float[Tensor, "i t m"]:
         *first, last = self.steps
@@ -198,8 +191,8 @@ class SimilarityNodes(nn.Module):
         require_number("sharpness", sharpness, above=0, hint="SGRAF uses 9.")
         require_number("m", m, low=1, hint="SGRAF uses 256.")
         self.direction, self.parts, self.sharpness = direction, parts, sharpness
-        self.local = linear(d, m) if parts != "global" else None
-        self.global_linear = linear(d, m) if parts != "local" else None  # of the global nodes
+        self.local = xavier(nn.Linear(d, m)) if parts != "global" else None
+        self.global_linear = xavier(nn.Linear(d, m)) if parts != "local" else None  # of the global nodes
 
     def forward(
         self, images: EmbeddingSet, captions: EmbeddingSet
@@ -208,9 +201,7 @@ class SimilarityNodes(nn.Module):
         mask = (captions if self.direction == "t2i" else images).mask
         mask = {"both": mask, "local": mask[:, 1:], "global": mask[:, :1]}[self.parts]
         mask = mask[None] if self.direction == "t2i" else mask[:, None]
-        first = None
-        if self.global_linear is not None:
-            first = self._global(x[:, 0], y[:, 0])
+        first = None if self.global_linear is None else self._global(x[:, 0], y[:, 0])
         return first[:, :, None] if self.local is None else self._with_local(first, images, captions), mask
 
     def scores(
@@ -260,7 +251,7 @@ class SimilarityNodes(nn.Module):
         contexts, queries = EmbeddingSet(x, x_mask), EmbeddingSet(y, y_mask)
         weights = attend(contexts, queries, self.sharpness)[1]  # b c a q
         attended = (weights.flatten(2).transpose(1, 2) @ real_rows(contexts)).view(len(x), *y.shape)  # b a q d
-        return unit(kernels.attended_difference(attended, real_rows(queries), self.local))
+        return unit(kernels.AttendedDifference.apply(attended, real_rows(queries), *self.local.parameters()))
 
 
 def _tokens(s: EmbeddingSet) -> EmbeddingSet:
@@ -271,7 +262,7 @@ def _tokens(s: EmbeddingSet) -> EmbeddingSet:
 # Similarity graph reasoning and similarity attention filtration over the nodes of a pair (SGRAF).
 
 
-REASONERS = ("sgr", "saf", "mean")  # the method has 'joint' too: sgraf_joint.py
+REASONERS = ("sgr", "saf", "mean")  # the method has 'joint' too: JointSgraf
 
 
 class GraphSimilarity(Similarity):
@@ -354,7 +345,9 @@ class Sgraf(GraphSimilarity):
             self.reasoner = GraphReasoning(m, steps, with_global=parts != "local")
         else:
             self.reasoner = Filtration(m) if reasoner == "saf" else Average()
-        self._modules["score"] = linear(m, 1)  # its name in the files of trained models; `score` itself is a method
+        self._modules["score"] = xavier(
+            nn.Linear(m, 1)
+        )  # its name in the files of trained models; `score` itself is a method
 
     def _read(self, nodes: Tensor, mask: Tensor) -> Float[Tensor, "i t"]:
         logistic = self._modules["score"]
@@ -393,7 +386,7 @@ class JointSgraf(GraphSimilarity):
     ):
         super().__init__(d, m, direction, parts, sharpness)
         self.reasoning, self.filtration = GraphReasoning(m, steps, with_global=parts != "local"), Filtration(m)
-        self.score_reasoning, self.score_filtration = linear(m, 1), linear(m, 1)
+        self.score_reasoning, self.score_filtration = xavier(nn.Linear(m, 1)), xavier(nn.Linear(m, 1))
 
     def scorings(self, images: Comparable, captions: Comparable) -> list[Float[Tensor, "i t"]]:
         """[s_SGR, s_SAF], each in (0, 1); without a pair one empty matrix is as good as the other."""

@@ -316,11 +316,8 @@ def karpathy_tables(
 def _read_records(file: Path, name: str, id_field: str, faults: FaultLog) -> dict[object, dict]:
     """id → record of a file that is Karpathy's, of this collection."""
 
-    def without_tokens(item: dict) -> dict:
-        item.pop("tokens", None)  # most of the file, and never used: 'raw' is the caption
-        return item
-
-    value = assembly.read_json(file, faults, without_tokens)
+    # tokens are most of the file, and never used: 'raw' is the caption
+    value = assembly.read_json(file, faults, lambda item: {k: v for k, v in item.items() if k != "tokens"})
     records = value.get("images") if isinstance(value, dict) else None
     if not isinstance(records, list) or not records or str(value.get("dataset", name)).lower() != name:
         raise BadInput(f"{file} is no split file of Karpathy. Give dataset_{name}.json of caption_datasets.zip.")

@@ -46,8 +46,7 @@ def load_scenes(size: str = "quick", seed: int = 0, ambiguity: float = DEFAULT_A
     """
     require_choice("size of scenes", size, SIZES)
     require_number("the seed of scenes", seed, 0)
-    if not 0 <= ambiguity <= 1:
-        raise BadInput(f"ambiguity must lie in [0, 1], got {ambiguity}. 0 says nearly everything, 1 says little.")
+    require_number("ambiguity", ambiguity, 0, most=1, hint="0 says nearly everything, 1 says little.")
     # Keys and values name the cache file and the corpus: a change would make new ones of both
     spec = {"world": WORLD_VERSION, "size": size, "pictures": SIZES[size], "seed": seed}
     spec["ambiguity"] = round(float(ambiguity), 6)

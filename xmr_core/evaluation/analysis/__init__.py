@@ -1,17 +1,15 @@
 """What a trained method does beyond its recall: uncertainty, attention, corruption, and elements of its sets."""
 
-from xmr_core.evaluation.analysis.elements import node_weights, slot_attention, word_attention
 from xmr_core.evaluation.analysis.corruption import (
     blank_words, corrupted_uncertainty, erase_pixels, share_inside, share_of_common,
 )  # fmt: skip
-from xmr_core.evaluation.analysis.representations import (
-    distance_table, numbers_stored, samples_table, with_samples,
-)  # fmt: skip
 from xmr_core.evaluation.analysis.elements import (
-    budget_table, element_ablation, element_map, keep_elements, nearest_partner,
+    budget_table, element_ablation, element_map, keep_elements, nearest_partner, node_weights, slot_attention,
+    word_attention,
 )  # fmt: skip
 from xmr_core.evaluation.analysis.representations import (
-    circular_variance, encode_split, log_circular_variance, set_spread,
+    circular_variance, distance_table, encode_split, log_circular_variance, numbers_stored, samples_table, set_spread,
+    with_samples,
 )  # fmt: skip
 from xmr_core.evaluation.analysis.uncertainty import (
     in_bins, query_uncertainty, rank_correlation, score_confidence, selective_recall, uncertainty,

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Bool, Float, UInt8
 from torch import Tensor
 
-from xmr_core.base.errors import BadInput
+from xmr_core.base.errors import BadInput, require_number
 from xmr_core.base.types import GaussianEmbedding, Tokens
 from xmr_core.data.batches import SPECIAL, UNKNOWN_ID
 from xmr_core.data.prepare import Prepared
@@ -33,7 +33,7 @@ def erase_pixels(images: UInt8[np.ndarray, "n h w 3"], share: float, seed: int =
     >>> int((erased == GREY).all(-1).sum())
     16
     """
-    _check(share)
+    require_number("share", share, low=0, most=1)
     out = images.copy()
     height, width = images.shape[1:3]
     h, w = round(height * share**0.5), round(width * share**0.5)
@@ -54,7 +54,7 @@ def blank_words(
     >>> blank_words(Tokens(torch.tensor([[1, 10, 11, 2]]), torch.ones(1, 4, dtype=torch.bool)), 1.0).ids.tolist()
     [[1, 3, 3, 2]]
     """
-    _check(share)
+    require_number("share", share, low=0, most=1)
     ids = captions.ids.numpy()
     word = captions.mask.numpy() & ~np.isin(ids, special)
     order = np.where(word, np.random.default_rng(seed).random(ids.shape), 2.0)
@@ -96,11 +96,6 @@ def corrupted_uncertainty(
             rows.append((name, share, *level, *rise))
     table = pd.DataFrame(rows, columns=["side", "share", "value", "low", "high", "rise", "rise low", "rise high"])
     return table.sort_values(["side", "share"], ascending=[False, True], ignore_index=True)
-
-
-def _check(share: float) -> None:
-    if not 0 <= share <= 1:
-        raise BadInput(f"the share to be corrupted must lie in [0, 1], got {share}.")
 
 
 _GOLDEN = math.pi * (3 - math.sqrt(5))

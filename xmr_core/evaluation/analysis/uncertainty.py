@@ -33,10 +33,7 @@ def uncertainty(items: Representation) -> Float[np.ndarray, " n"]:
         return items.log_std.detach().cpu().double().mean(1).numpy()
     if isinstance(items, EmbeddingSet) and items.x.shape[1] > 1:
         return circular_variance(items).detach().cpu().double().clamp(min=_SMALLEST).log().numpy()
-    raise BadInput(
-        "this method has one vector per item and so no uncertainty; "
-        "take pcme or pcme++ (σ), or dive or pvse (spread of a set)."
-    )
+    raise BadInput("one vector per item and so no uncertainty; take pcme, pcme++ (σ), dive or pvse (spread of a set).")
 
 
 def query_uncertainty(images: Representation, captions: Representation, own: Relevance) -> pd.DataFrame:

@@ -199,15 +199,18 @@ def flat_rows(y: Float[Tensor, "a q d"]) -> Float[Tensor, "qa d"]:
 # What a query element attends to, with its gradient by formula: SCAN.
 
 
-class _AttendedTerms(Function):
-    """(Σ_c w p, ‖Σ_c w x‖²) with attention w. With G = X Xᵀ the second is wᵀ G w.
+class AttendedTerms(Function):
+    """(Σ_c w p, ‖Σ_c w x‖²), each "b q a", for all pairs of items, with p = x_c · y_q and the attention w of `attend`.
 
+    x "b c d" and y "a q d" have zeros in place of padding. With G = X Xᵀ the second is wᵀ G w. Only first derivatives
+    are defined. The products and the attention are stored for the backward pass, two arrays of pairs × contexts ×
+    queries; everything else stands for one block at a time.
     Backwards, with gradients f and g of the two:   dw = f p + 2 g G w,   dp = f w + (through the softmax) w (dw − Σ w
     dw),   dX = dp Y + 2 (Σ g w wᵀ) X,   dY = dpᵀ X
     """
 
     @staticmethod
-    def forward(ctx, x, y, attention):
+    def forward(ctx, x: Tensor, y: Tensor, attention: Attention) -> tuple[Tensor, Tensor]:
         shape = len(x), y.shape[1], len(y)
         with torch.autocast("cpu", enabled=False):
             gram, terms, squares = x @ x.transpose(1, 2), x.new_empty(shape), x.new_empty(shape)
@@ -236,15 +239,3 @@ class _AttendedTerms(Function):
 
         with torch.autocast("cpu", enabled=False):
             return *ctx.attention.gradients(x, y, step), None
-
-
-def attended_terms(
-    x: Float[Tensor, "b c d"], y: Float[Tensor, "a q d"], attention: Attention
-) -> tuple[Float[Tensor, "b q a"], Float[Tensor, "b q a"]]:
-    """(Σ_c attention_cq x_c · y_q, ‖Σ_c attention_cq x_c‖²) for all pairs of items, with the attention of `attend`.
-
-    x and y have zeros in place of padding. Only first derivatives are defined. The products and the attention are
-    stored for the backward pass, two arrays of pairs × contexts × queries; everything else stands for one block at a
-    time.
-    """
-    return _AttendedTerms.apply(x, y, attention)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
@@ -19,12 +19,20 @@ _WIDE = 400_000  # elements of attended vectors at a time in training: 1.6 MB in
 _ELEMENTS = 200_000  # of the nodes of a block: 0.8 MB in float32, read about forty times
 
 
-class _AttendedDifference(Function):
-    """W (f / (‖f‖ + ε) − y)² + b. Step by step autograd would pass twenty times over arrays of pairs × words × width;
-    this passes nine times, and most of the time of SGRAF is these passes."""
+class AttendedDifference(Function):
+    """W (f / (‖f‖ + 1e-8) − y)² + b for each query y and what it attended in each context item b.
+
+    Where nothing was attended (f = 0) the gradient towards f is 0. Only first derivatives are defined. Step by step
+    autograd would pass twenty times over arrays of pairs × words × width; this passes nine times, and most of the time
+    of SGRAF is these passes.
+    Shapes: f "b a q d", y "a q d" → "b a q m". Source: Diao et al., AAAI 2021 (SGRAF), eq. 1 and 5, before the
+        normalisation of the result; f is normalised in their code only.
+    """
 
     @staticmethod
-    def forward(ctx, attended, queries, weight, bias):
+    def forward(
+        ctx, attended: Float[Tensor, "b a q d"], queries: Float[Tensor, "a q d"], weight: Tensor, bias: Tensor
+    ) -> Float[Tensor, "b a q m"]:
         norm = torch.linalg.vector_norm(attended, dim=-1, keepdim=True)
         inverse = (norm + EPS).reciprocal()
         z = (attended * inverse).sub_(queries)
@@ -42,18 +50,6 @@ class _AttendedDifference(Function):
         attended = z + queries  # f / (‖f‖ + ε)
         along = torch.linalg.vecdot(g, attended).unsqueeze(-1) / norm.clamp(min=torch.finfo(norm.dtype).tiny)
         return g.mul_(inverse).addcmul_(attended, along, value=-1), of_queries, of_weight, flat.sum(0)
-
-
-def attended_difference(
-    attended: Float[Tensor, "b a q d"], queries: Float[Tensor, "a q d"], layer: nn.Linear
-) -> Float[Tensor, "b a q m"]:
-    """W (f / (‖f‖ + 1e-8) − y)² + b for each query y and what it attended in each context item b.
-
-    Where nothing was attended (f = 0) the gradient towards f is 0. Only first derivatives are defined.
-    Source: Diao et al., AAAI 2021 (SGRAF), eq. 1 and 5, before the normalisation of the result; f is normalised in
-        their code only.
-    """
-    return _AttendedDifference.apply(attended, queries, layer.weight, layer.bias)
 
 
 def node_blocks(
@@ -182,15 +178,18 @@ def local_nodes(
     return _LocalNodes.apply(real_rows(contexts), real_rows(queries), layer.weight, layer.bias, first, attention)
 
 
-class _Filtered(Function):
-    """Σ_n β_n 𝒩_n with β = trust(𝒩 w + b).
+class Filtered(Function):
+    """Σ_n β_n 𝒩_n "i t m" with β = trust(𝒩 w + b) of nodes 𝒩 "i t n m"; parameters: those that `trust` reads.
 
+    `trust` is called once. Only first derivatives are defined. Source: SGRAF, eq. 9.
     Backwards, with gradient g:   dβ_n = g · 𝒩_n,   dv by autograd from β(v),   d𝒩_n = β_n g + dv_n w. The arrays of
     autograd have one number for a node; those of its width are passed over once.
     """
 
     @staticmethod
-    def forward(ctx, nodes, weight, bias, trust, *parameters):
+    def forward(
+        ctx, nodes: Tensor, weight: Tensor, bias: Tensor, trust: Callable[[Tensor], Tensor], *parameters: Tensor
+    ) -> Float[Tensor, "i t m"]:
         with torch.autocast("cpu", enabled=False):
             values = torch.cat([nodes[part] @ weight for part in _parts(nodes)]).add_(bias).requires_grad_()
             with torch.enable_grad():
@@ -219,34 +218,23 @@ class _Filtered(Function):
         return of_nodes, of_weight, of_values.sum(), None, *of_parameters
 
 
-def filtered(
-    nodes: Float[Tensor, "i t n m"],
-    layer: nn.Linear,
-    trust: Callable[[Float[Tensor, "i t n"]], Float[Tensor, "i t n"]],
-    *parameters: Tensor,
-) -> Float[Tensor, "i t m"]:
-    """Σ_n β_n 𝒩_n with β = trust(layer(𝒩)); parameters: those that `trust` reads.
-
-    `trust` is called once. Only first derivatives are defined. Source: SGRAF, eq. 9.
-    """
-    return _Filtered.apply(nodes, layer.weight[0], layer.bias[0], trust, *parameters)
-
-
 def _parts(nodes: Tensor) -> list[slice]:
     """Which images are taken at a time."""
     return parts_of(len(nodes), max(1, _ELEMENTS // nodes[0].numel()))
 
 
-class _Reasoning(Function):
+class Reasoning(Function):
     """E = softmax((𝒩 Aᵀ + a) 𝒩ᵀ),   𝒩 ← ReLU(E 𝒩 Wᵀ + b), several times, the last time for the first `rows` nodes.
 
+    mask: broadcast to "i t n". weights: A, a, W, b of each step, one after another. Only first derivatives are defined,
+    and only the nodes are stored for them. Source: SGRAF, eq. 6–8.
     Backwards, with gradient g before the ReLU:   dW = gᵀ E𝒩,   dE = g W 𝒩ᵀ,   dL = E (dE − Σ E dE),
     dQ = dL 𝒩,   dA = dQᵀ 𝒩,   d𝒩 = Eᵀ g W + dLᵀ Q + dQ A,   where Q = 𝒩 Aᵀ + a. The steps of a block are computed
     again, not stored.
     """
 
     @staticmethod
-    def forward(ctx, nodes, mask, rows, *weights):
+    def forward(ctx, nodes: Tensor, mask: Tensor, rows: int, *weights: Tensor) -> Float[Tensor, "i t r m"]:
         ctx.rows = rows
         ctx.save_for_backward(nodes, mask, *weights)
         out = nodes.new_empty(*nodes.shape[:2], rows, nodes.shape[3])
@@ -269,17 +257,6 @@ class _Reasoning(Function):
                     g = _back(steps[number], g, weights[own], of_weights[own])
                 of_nodes[part] = g.view_as(of_nodes[part])
         return of_nodes, None, None, *of_weights
-
-
-def reasoning(
-    nodes: Float[Tensor, "i t n m"], mask: Bool[Tensor, "..."], rows: int, weights: list[Tensor]
-) -> Float[Tensor, "i t r m"]:
-    """The first `rows` nodes of each pair after all steps; weights: A, a, W, b of each step, one after another.
-
-    mask: broadcast to "i t n". Only first derivatives are defined, and only the nodes are stored for them.
-    Source: SGRAF, eq. 6–8.
-    """
-    return _Reasoning.apply(nodes, mask, rows, *weights)
 
 
 def _blocks(nodes: Tensor, mask: Tensor) -> Iterator[tuple[slice, Tensor, Tensor | None]]:
