@@ -1,4 +1,4 @@
-"""What all papers print for retrieval, side by side; the numbers are in retrieval.csv."""
+"""What all papers print for retrieval, side by side. The numbers of each table are in a CSV file of its name."""
 
 from pathlib import Path
 
@@ -20,10 +20,19 @@ def retrieval(corpus: str = "f30k", every: bool = False) -> pd.DataFrame:
     >>> len(retrieval("f30k", every=True)) > len(retrieval("f30k"))
     True
     """
-    table = pd.read_csv(Path(__file__).with_suffix(".csv"))
-    require_choice("corpus of published results", corpus, table["corpus"].unique())
-    chosen = (table["corpus"] == corpus) & (table["every"] <= every)
-    table = table[chosen].drop(columns=["corpus", "every"]).reset_index(drop=True)
-    names = [name for name in table if "R@" in name]
-    table.insert(9, "rsum", table[names].sum(axis=1, min_count=len(names)).round(1))
+    table = printed("retrieval", "rsum", corpus=corpus)
+    return table[table["every"] <= every].drop(columns="every").reset_index(drop=True)
+
+
+def printed(name: str, total: str = "", **chosen: str) -> pd.DataFrame:
+    """The numbers in NAME.csv, as printed. total: the name of a column for the sum of the recalls, if there is to be
+    one. chosen: column → the value of the rows that are wanted. Raises: BadInput for a value that no row has."""
+    table = pd.read_csv(Path(__file__).with_name(f"{name}.csv"))
+    for column, value in chosen.items():
+        require_choice(f"{column} of published results", value, table[column].unique())
+        table = table[table[column] == value].drop(columns=column).reset_index(drop=True)
+    if total:
+        recalls = [column for column in table if "R@" in column]
+        sums = table[recalls].sum(axis=1, min_count=len(recalls)).round(1)
+        table.insert(table.columns.get_loc("source"), total, sums)
     return table

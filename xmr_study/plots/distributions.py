@@ -24,8 +24,7 @@ _FEW = 12  # rows of a table that are points, and no curve
 
 
 def regions(
-    panels: Mapping[str, Sequence[tuple[str, np.ndarray, np.ndarray, float]]],
-    dashed: Collection[str] = (),
+    panels: Mapping[str, Sequence[tuple[str, np.ndarray, np.ndarray, float]]], dashed: Collection[str] = ()
 ) -> Figure:
     """Ellipses of distributions in the plane, one panel for each title.
 
@@ -179,9 +178,7 @@ def ambiguity(counts: Mapping[str, np.ndarray], gallery_size: int) -> Figure:
 
 
 def recall_by_bin(
-    tables: Mapping[str, pd.DataFrame],
-    xlabel: str = "uncertainty of the query, in ten bins",
-    ylabel: str = "R@1 (%)",
+    tables: Mapping[str, pd.DataFrame], xlabel: str = "uncertainty of the query, in ten bins", ylabel: str = "R@1 (%)"
 ) -> Figure:
     """Mean and 95 % interval of each bin. tables: direction → bins of analysis.in_bins, with values as fractions.
 

@@ -210,10 +210,7 @@ def _draw_slope(ax: Axes) -> None:
 # Quality against what it costs: fronts, budgets of training, and gains over ambiguity.
 
 
-_COSTS = {
-    "scoring ms": "scoring 1,000 × 5,000 items (ms)",
-    "train seconds": "training (seconds of a core)",
-}
+_COSTS = {"scoring ms": "scoring 1,000 × 5,000 items (ms)", "train seconds": "training (seconds of a core)"}
 
 
 def pareto(table: pd.DataFrame, order: Sequence[str] = ()) -> Figure:
