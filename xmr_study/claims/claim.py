@@ -1,5 +1,4 @@
-"""Claims as data: a sentence of a paper, and which variants a number must put in which order.
-"""
+"""Claims as data: a sentence of a paper, and which variants a number must put in which order."""
 
 from dataclasses import dataclass
 
