@@ -12,7 +12,7 @@ from jaxtyping import Float, Num, Shaped
 from scipy import sparse
 from torch import Tensor
 
-from xmr_core.base.errors import BadInput, printable
+from xmr_core.base.errors import BadInput
 from xmr_core.base.machine import Environment, as_a_run, resolve_device
 from xmr_core.base.reachable import in_words, reachable_in
 from xmr_core.base.types import Brief, Corpus, Relevance, Representation
@@ -31,8 +31,7 @@ def score_table(scores: object) -> Float[np.ndarray, "q g"]:
     dtype('float64')
     """
     if isinstance(scores, Tensor):
-        scores = scores.detach().cpu()
-        scores = scores.to_dense()
+        scores = scores.detach().cpu().to_dense()
         scores = (scores if scores.dtype in (torch.float32, torch.float64) else scores.double()).numpy()
     scores = np.asarray(scores)
     if scores.ndim != 2 or scores.dtype.kind not in "fiub":
@@ -162,8 +161,7 @@ def _by_kind(relevances: object, shape: tuple[int, int]) -> dict[str, Relevance]
         for ids in ("query_ids", "gallery_ids") if own is not None and len(relevance.indices) else ():
             known, given = getattr(own, ids).tolist(), getattr(relevance, ids).tolist()
             if {*known}.isdisjoint(given):
-                fault = f"relevance {kind!r} shares none of its {ids}, such as {printable(repr(given[0]))}"
-                raise BadInput(f"{fault}, with the first kind, which has {printable(repr(known[0]))}.")
+                raise BadInput(f"{kind!r} shares none of its {ids} with the first kind: {given[0]!r}, {known[0]!r} ...")
         out[kind] = relevance
     if not out:
         raise BadInput("give a relevance: for each caption the positions of its images, or what as_relevance takes.")
@@ -306,10 +304,7 @@ def rank_metrics(
     >>> rank_metrics(scores, {0: {0: 1, 1: 3}, 1: {1: 1}}, more=["MRR", "nDCG@5"], per_query=True)["MRR"].tolist()
     [1.0, 0.5]
     """
-    matrix, wanted = (
-        score_table(scores),
-        [(name, *name.partition("@")[::2]) for name in ([more] if isinstance(more, str) else more)],
-    )
+    matrix, wanted = score_table(scores), [(name, *name.partition("@")[::2]) for name in more]
     for name, kind, k in wanted:
         if kind not in REQUESTED or (not k.isdecimal() if "@" in name or kind in "RP" else k):
             raise BadInput(f"unknown metric {name!r}. There are R@5, P@5, MRR, MAP, nDCG, MRR@5, MAP@5, nDCG@5.")
@@ -321,9 +316,8 @@ def rank_metrics(
     steps = np.unique(grades)
     questions = [_at_least(relevant, grades, step) for step in steps]
     ranked, *_ = answers = ranks(MatrixScores(matrix), questions).ranks
-    values = {
-        f"R@{k}": metrics.recall_at_k(ranked, k) for k in map(checked_k, ks if isinstance(ks, Iterable) else [ks])
-    }
+    ks = ks if isinstance(ks, Iterable) else [ks]
+    values = {f"R@{k}": metrics.recall_at_k(ranked, k) for k in map(checked_k, ks)}
     values |= {"R-Precision": metrics.r_precision(ranked), "mAP@R": metrics.map_at_r(ranked)}
     for name, kind, k in wanted:
         cut = int(k) if k else None
@@ -418,12 +412,11 @@ def _graded(
 
 def _places(wanted: list | None, ids: np.ndarray) -> np.ndarray:
     """Where the wanted ids stand among those of a Relevance; all for None. Raises: BadInput for one that does not."""
-    place = {name: n for n, name in enumerate(ids.tolist())}
-    if wanted is not None and (
-        (absent := [*filter(lambda own: own not in place, wanted)]) or len({*wanted}) < len(wanted)
-    ):
-        raise BadInput(f"query_ids and gallery_ids name each id of the Relevance once; it has no {absent[:1]}.")
-    return np.arange(len(ids)) if wanted is None else np.array([place[own] for own in wanted], np.int64)
+    wanted = ids.tolist() if wanted is None else wanted
+    places = pd.Index(ids.tolist(), dtype=object).get_indexer(pd.Index(wanted, dtype=object))
+    if (places < 0).any() or len({*wanted}) < len(wanted):
+        raise BadInput(f"query_ids and gallery_ids name ids of the Relevance, such as {ids[:1].tolist()}, once each.")
+    return places
 
 
 def _pairs(relevance: object, shape: tuple[int, int], ids: Sequence) -> tuple[list, ...]:
@@ -440,19 +433,16 @@ def _pairs(relevance: object, shape: tuple[int, int], ids: Sequence) -> tuple[li
             f"scores of {shape[0]} × {shape[1]} need a list of relevant items for each query, or a "
             "dictionary, for which query_ids and gallery_ids name each query and item once."
         )
-    given = relevance.values() if mapping else lists
-    relevance = {
-        query: _items(own) for query, own in zip(relevance if mapping else range(len(lists)), given, strict=True)
-    }
-    rows = [[item for item, _ in own] for own in relevance.values()]
+    relevance = relevance if mapping else dict(enumerate(lists))
+    ordered = [_items(own) for own in relevance.values() if not isinstance(own, Mapping | Set)]
+    rows = [[item for item, _ in own] for own in ordered]
     flags = any(isinstance(item, bool | np.bool_) for row in rows for item in row)
-    flags |= any(len({*row}) < len(row) and not isinstance(row[0], str) for row in rows)
-    ordered = not any(isinstance(own, Mapping | Set) for own in given)  # as a row of a matrix is
-    if flags or (rows and shape[1] == 2 and ordered and all(len(row) == 2 and {*row} == {0, 1} for row in rows)):
+    repeats = any(len({*row}) < len(row) and not isinstance(row[0], str) for row in rows)
+    if flags or repeats or (rows and shape[1] == 2 and all(sorted(row, key=str) == [0, 1] for row in rows)):
         raise BadInput("lists hold the positions of relevant items; give a matrix of 0 and 1 as an array.")
     out = []
     for query, items in relevance.items():
-        for item, grade in items:
+        for item, grade in _items(items):
             if query in places[0] and item in places[1]:
                 out.append((places[0][query], places[1][item], grade))
             elif not named:

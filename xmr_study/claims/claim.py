@@ -1,4 +1,5 @@
-"""Claims as data: a sentence of a paper, and which variants a number must put in which order."""
+"""Claims as data: a sentence of a paper, and which variants a number must put in which order.
+"""
 
 from dataclasses import dataclass
 
