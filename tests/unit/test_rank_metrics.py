@@ -1,5 +1,7 @@
 """Metrics of one direction from a table of scores: every form of relevance, ties, dropped queries, refusals."""
 
+from dataclasses import replace
+
 import ir_measures
 import numpy as np
 import pandas as pd
@@ -30,6 +32,11 @@ FORMS = {
     "lists": LISTS,
     "sets": [set(items) for items in LISTS],
     "dictionary": {q: items for q, items in enumerate(LISTS) if items},
+    "frame": pd.DataFrame(RELEVANT, columns=range(8, -1, -1)),  # its labels count for nothing
+    "column of lists": pd.Series(LISTS, index=range(6, -1, -1)),
+    "half precision": RELEVANT.astype(np.float16),
+    "bfloat16": torch.from_numpy(RELEVANT).bfloat16(),
+    "objects": RELEVANT.astype(object),
 }
 
 
@@ -58,7 +65,7 @@ def test_every_form_of_relevance_gives_the_metrics_of_a_loop(form, scores):
 
 def test_ties_never_help_and_one_position_is_enough():
     assert rank_metrics(np.zeros((3, 4)), [0, 1, 3])["mean rank"] == 4
-    assert rank_metrics(np.zeros((2, 2)), [[0, 1], [0, 1]])["R-Precision"] == 1, (
+    assert rank_metrics(np.zeros((2, 2)), [{0, 1}, {0, 1}])["R-Precision"] == 1, (
         "relevant items do not disturb each other"
     )
     assert [name for name in rank_metrics(np.eye(3), [0, 1, 2], ks=(2, 3)) if "@" in name] == ["R@2", "R@3", "mAP@R"]
@@ -74,6 +81,17 @@ def test_ties_never_help_and_one_position_is_enough():
         (SCORES, RELEVANT.tolist(), "positions .* a matrix of 0 and 1 as an array"),
         (SCORES, RELEVANT.astype(int).tolist(), "positions .* a matrix of 0 and 1 as an array"),
         (SCORES, 0.5 * RELEVANT, "only True and False, or 1 and 0"),
+        (SCORES, [*RELEVANT.astype(int)], "a matrix of 0 and 1 as an array"),
+        (SCORES, list(torch.from_numpy(RELEVANT)), "a matrix of 0 and 1 as an array"),
+        (SCORES, {0: RELEVANT[0].astype(int), 1: [3]}, "a matrix of 0 and 1 as an array"),
+        (SCORES, [[2, 2]] + [[0]] * 6, "a matrix of 0 and 1 as an array"),
+        (SCORES[:2, :2], [[1, 0], [0, 1]], "a matrix of 0 and 1 as an array"),
+        (SCORES, RELEVANT.astype(str), "must hold numbers"),
+        (SCORES, RELEVANT.astype(complex), "must hold numbers"),
+        (SCORES, {0: {1: np.nan, 2: 1}}, "a grade of relevance must be a finite number"),
+        (SCORES, {0: {1: np.inf}}, "a grade of relevance must be a finite number"),
+        (SCORES, {0: {1: -0.3, 2: 1}}, "a grade of relevance must be a finite number"),
+        (SCORES, {0: {1: "1"}}, "a grade of relevance must be a finite number"),
         (SCORES, np.zeros((7, 9)), "none of the 7 queries has a relevant item"),
         (np.where(SCORES[3, 4] == SCORES, np.nan, SCORES), RELEVANT, "row 3 and column 4 is not a number"),
     ],
@@ -81,6 +99,18 @@ def test_ties_never_help_and_one_position_is_enough():
 def test_what_does_not_fit_is_refused_in_one_line(scores, relevance, message):
     with pytest.raises(BadInput, match=message):
         rank_metrics(scores, relevance)
+
+
+def test_ids_align_a_relevance_or_are_refused():
+    own, order = FORMS["Relevance"], RNG.permutation(7)
+    names = [f"q{n}" for n in order]
+    assert rank_metrics(SCORES[order], own, query_ids=iter(names), ks=5) == rank_metrics(SCORES, own, ks=[5])
+    with pytest.raises(BadInput, match="name ids of the Relevance"):
+        rank_metrics(SCORES, own, query_ids=[*names[:6], "x"])
+    first = Relevance.from_matrix(RELEVANT.T, range(9), range(7))
+    for other in (replace(first, query_ids=first.query_ids.astype(str)), replace(first, gallery_ids=np.arange(7) + 7)):
+        with pytest.raises(BadInput, match="shares none of its"):
+            evaluate_scores(SCORES, {"annotated": first, "other": other})
 
 
 def test_a_first_relevance_may_be_many_to_many():

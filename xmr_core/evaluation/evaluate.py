@@ -1,7 +1,7 @@
 """One scoring, all metrics: both directions, several kinds of relevance, any protocol; and what an evaluation holds."""
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Self
 
@@ -31,7 +31,7 @@ def score_table(scores: object) -> Float[np.ndarray, "q g"]:
     dtype('float64')
     """
     if isinstance(scores, Tensor):
-        scores = scores.detach().cpu()
+        scores = scores.detach().cpu().to_dense()
         scores = (scores if scores.dtype in (torch.float32, torch.float64) else scores.double()).numpy()
     scores = np.asarray(scores)
     if scores.ndim != 2 or scores.dtype.kind not in "fiub":
@@ -158,6 +158,10 @@ def _by_kind(relevances: object, shape: tuple[int, int]) -> dict[str, Relevance]
                 raise BadInput(f"{e} Here queries are captions, and items images.") from None
             if own is not None:
                 relevance = replace(relevance, query_ids=own.query_ids, gallery_ids=own.gallery_ids)
+        for ids in ("query_ids", "gallery_ids") if own is not None and len(relevance.indices) else ():
+            known, given = getattr(own, ids).tolist(), getattr(relevance, ids).tolist()
+            if {*known}.isdisjoint(given):
+                raise BadInput(f"{kind!r} shares none of its {ids} with the first kind: {given[0]!r}, {known[0]!r} ...")
         out[kind] = relevance
     if not out:
         raise BadInput("give a relevance: for each caption the positions of its images, or what as_relevance takes.")
@@ -312,6 +316,7 @@ def rank_metrics(
     steps = np.unique(grades)
     questions = [_at_least(relevant, grades, step) for step in steps]
     ranked, *_ = answers = ranks(MatrixScores(matrix), questions).ranks
+    ks = ks if isinstance(ks, Iterable) else [ks]
     values = {f"R@{k}": metrics.recall_at_k(ranked, k) for k in map(checked_k, ks)}
     values |= {"R-Precision": metrics.r_precision(ranked), "mAP@R": metrics.map_at_r(ranked)}
     for name, kind, k in wanted:
@@ -368,8 +373,15 @@ def _graded(
     relevance: RelevantItems, shape: tuple[int, int], query_ids=None, gallery_ids=None, by_grade: bool = False
 ) -> tuple[Relevance, Float[np.ndarray, " r"]]:
     """(Relevance, the grade of each of its pairs, in their order). by_grade: a matrix may hold grades."""
+    query_ids, gallery_ids = (own if own is None else [*own] for own in (query_ids, gallery_ids))
     if isinstance(relevance, Tensor):
-        relevance = relevance.detach().cpu().to_dense().numpy()
+        relevance = relevance.detach().cpu().to_dense()
+        relevance = (relevance.double() if relevance.dtype == torch.bfloat16 else relevance).numpy()
+    elif hasattr(relevance, "to_numpy"):  # pandas: by position, not by label
+        relevance = relevance.to_numpy()
+    elif isinstance(relevance, Relevance) and (query_ids is not None or gallery_ids is not None):
+        pairs = (query_ids, relevance.query_ids), (gallery_ids, relevance.gallery_ids)
+        relevance = relevance.restrict(*(_places(wanted, own) for wanted, own in pairs))
     table = (isinstance(relevance, np.ndarray) and relevance.ndim != 1) or sparse.issparse(relevance)
     if table or isinstance(relevance, Relevance):
         sizes = relevance.shape if table else (len(relevance), len(relevance.gallery_ids))
@@ -379,17 +391,32 @@ def _graded(
             raise BadInput(f"a relevance of queries × items {sizes} does not fit scores of {wanted}.{turned}")
         if not table:
             return relevance, np.ones(len(relevance.indices))
-        cells = sparse.coo_array(relevance)
-        if not (np.isfinite(cells.data) if by_grade else np.isin(cells.data, (0, 1))).all():
+        try:
+            kind = {"b": bool, "i": np.int64, "u": np.int64, "f": float, "O": float}[relevance.dtype.kind]
+            cells = sparse.coo_array(relevance.astype(kind, copy=False))
+        except (KeyError, TypeError, ValueError):
+            raise BadInput(f"a relevance matrix must hold numbers, got {relevance.dtype}.") from None
+        if not by_grade and not np.isin(cells.data, (0, 1)).all():
             raise BadInput("a relevance matrix may hold only True and False, or 1 and 0; grades only for nDCG.")
         query, item, grades = (*cells.coords, cells.data)
     else:
         query, item, grades = map(np.asarray, _pairs(relevance, shape, (query_ids, gallery_ids)))
+    if grades.dtype.kind not in "biuf" or not np.isfinite(grades).all() or (grades[grades < 0] % 1).any():
+        raise BadInput("a grade of relevance must be a finite number, above 0 or, for an irrelevant item, whole.")
     positive = grades > 0
     query, item, grades = query[positive].astype(np.int64), item[positive].astype(np.int64), grades[positive]
     ids = (np.arange(n) if own is None else own for n, own in zip(shape, (query_ids, gallery_ids), strict=True))
     first = np.unique(query * shape[1] + item, return_index=True)[1]  # in the order of Relevance
     return Relevance.from_positions(query, item, *ids), grades[first] if by_grade else np.ones(len(first))
+
+
+def _places(wanted: list | None, ids: np.ndarray) -> np.ndarray:
+    """Where the wanted ids stand among those of a Relevance; all for None. Raises: BadInput for one that does not."""
+    wanted = ids.tolist() if wanted is None else wanted
+    places = pd.Index(ids.tolist(), dtype=object).get_indexer(pd.Index(wanted, dtype=object))
+    if (places < 0).any() or len({*wanted}) < len(wanted):
+        raise BadInput(f"query_ids and gallery_ids name ids of the Relevance, such as {ids[:1].tolist()}, once each.")
+    return places
 
 
 def _pairs(relevance: object, shape: tuple[int, int], ids: Sequence) -> tuple[list, ...]:
@@ -406,13 +433,17 @@ def _pairs(relevance: object, shape: tuple[int, int], ids: Sequence) -> tuple[li
             f"scores of {shape[0]} × {shape[1]} need a list of relevant items for each query, or a "
             "dictionary, for which query_ids and gallery_ids name each query and item once."
         )
-    if shape[1] > 2 and lists and all(np.shape(own) == shape[1:] and {*own} <= {0, 1} for own in lists):
-        raise BadInput("lists hold the positions of relevant items; give a matrix of 0 and 1 as an array.")
     relevance = relevance if mapping else dict(enumerate(lists))
+    ordered = [_items(own) for own in relevance.values() if not isinstance(own, Mapping | Set)]
+    rows = [[item for item, _ in own] for own in ordered]
+    flags = any(isinstance(item, bool | np.bool_) for row in rows for item in row)
+    repeats = any(len({*row}) < len(row) and not isinstance(row[0], str) for row in rows)
+    if flags or repeats or (rows and shape[1] == 2 and all(sorted(row, key=str) == [0, 1] for row in rows)):
+        raise BadInput("lists hold the positions of relevant items; give a matrix of 0 and 1 as an array.")
     out = []
     for query, items in relevance.items():
         for item, grade in _items(items):
-            if query in places[0] and item in places[1] and not isinstance(item, bool):
+            if query in places[0] and item in places[1]:
                 out.append((places[0][query], places[1][item], grade))
             elif not named:
                 raise BadInput(
