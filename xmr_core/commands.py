@@ -157,7 +157,7 @@ def runs(arguments: argparse.Namespace) -> int:
 
 def rm(arguments: argparse.Namespace) -> int:
     """Delete a run. Returns 0, or 1 where the answer was not yes."""
-    from xmr_core.training.runs.folder import remove_run, resolve_run
+    from xmr_core.training.runs.folder import remove_run, resolve_run, short_names
 
     run = resolve_run(arguments.run, finished=False)
     if not arguments.yes:
@@ -165,8 +165,11 @@ def rm(arguments: argparse.Namespace) -> int:
         if sys.stdin.readline().strip().lower() not in ("y", "yes"):
             print("nothing was deleted; --yes deletes without a question", file=sys.stderr)
             return 1
-    freed = remove_run(run) / 1e6
+    before, freed = short_names(), remove_run(run) / 1e6
     print(f"deleted {run}, {freed:.1f} MB; cached features stay for other runs (`info` says where)")
+    for name, own in short_names().items():
+        if before.get(name) != own:
+            print(f"{name} is now the short name of {own}")
     return 0
 
 

@@ -245,7 +245,7 @@ def test_labels_beside_images_are_no_captions_and_two_files_of_captions_are_refu
     (tmp_path / "results.csv").write_text("epoch,loss\n1,2\n")
     (tmp_path / "hub.token").write_text("secret")
     for name, *_ in scenes:
-        (tmp_path / f"{name[:2]}.txt").write_text("0 0.5 0.5 0.25 0.25\n")
+        (tmp_path / f"{name[:2]}.txt").write_text("0 0.5 0.5 1.2e-05 0.25\nCar 0.0 0 1.5 6 1 3 2 1\n")
     assert not len(load_folder(tmp_path).captions)
     for name in ("dataset_a.json", "dataset_b.json"):
         (tmp_path / name).write_text(json.dumps(records(scenes, "image", "caption")))
@@ -262,6 +262,40 @@ def test_captions_of_one_person_apply_to_all_images_of_it(scenes, tmp_path):
     sets = load_folder(tmp_path).relevance_sets
     assert list(sets) == ["annotated", "group"] and set(sets["annotated"]("test").counts) == {1}
     assert set(sets["group"]("test").counts) == {2}
+    (tmp_path / "reid_raw.json").write_text(json.dumps([{**record, "id": 1} for record in own]))
+    assert list(load_folder(tmp_path).relevance_sets) == ["annotated"], "one person everywhere is none"
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("image\tcaption\n1\ta.png\tone\n2\tb.png\ttwo\n3\tc.png\tthree\n", "one two three"),  # R numbers rows
+        ("image,image_path,caption\n5,a.png,one\n6,b.png,two\n7,c.png,three\n", "one two three"),
+        ("image,caption,split\na.png,one,nan\nb.png,two,\nc.png,three,train\n", "one two three"),
+        ('{"image": "a.png", "captions": ["one", null]}\n{"image": "b.png", "captions": ["nan", "two"]}', "one two"),
+        ('{"image": "a.png", "caption": "half \\ud83d"}', "half ?"),
+    ],
+)
+def test_odd_tables_give_each_image_its_own_captions(tmp_path, text, wanted):
+    for name in ("a", "b", "c", "1", "2", "3", "5", "6", "7"):
+        Image.new("RGB", (9, 9)).save(tmp_path / f"{name}.png")
+    (tmp_path / ("captions.jsonl" if text[0] == "{" else "captions.csv")).write_text(text)
+    captions = load_folder(tmp_path).captions
+    assert " ".join(captions["text"]) == wanted and set(captions["image_id"]) <= {"a.png", "b.png", "c.png"}
+
+
+def test_splits_are_those_of_lists_and_folders_where_a_table_has_none(tmp_path):
+    names = [f"{split}/{n}.png" for split in ("train", "test") for n in range(20)]
+    for name in names:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        Image.new("RGB", (9, 9)).save(tmp_path / name)
+    (tmp_path / "captions.csv").write_text("image,caption\n" + "".join(f"{n},a dog\n" for n in names))
+    splits = load_folder(tmp_path).images["split"]
+    assert all((splits[n] == "test") == n.startswith("test/") for n in names)
+    (tmp_path / "test.txt").write_text(f"{names[0]}\n")
+    assert load_folder(tmp_path).images["split"].value_counts()["test"] == 1
+    for n in range(50):
+        assert hash_split(f"cafe\u0301{n}.png") == hash_split(f"caf\u00e9{n}.png")
 
 
 NAMES = (

@@ -411,6 +411,13 @@ def test_files_of_words_in_decomposed_letters(tmp_path):
     assert read_vocabulary(tmp_path / "v.json").encode(["Un CAFÉ niño"]).ids.equal(v.encode(["un café niño"]).ids)
 
 
+def test_files_of_words_in_capitals_and_with_a_damaged_line_elsewhere(tmp_path):
+    (tmp_path / "v.txt").write_text("Hund 1 2\nman’s 2 1\nDogs 1 2.1\nhound 1 8x\n")
+    v = Vocabulary.build(["ein Hund", "man's"])
+    assert load_word_vectors(tmp_path / "v.txt", v.words)[1].sum() == 2
+    assert dict(NearestWords(tmp_path / "v.txt", v)) == {"dogs": "hund"}
+
+
 def test_the_rule_that_makes_words_is_kept_with_them():
     pytest.importorskip("nltk", reason="the optional tokeniser 'treebank' needs nltk")
     v = Vocabulary.build(["A dog isn't here, is it?"], tokeniser="treebank")

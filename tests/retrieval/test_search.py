@@ -21,6 +21,7 @@ from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.data.prepare import _recent
 from xmr_core.evaluation.ranks import score_matrix
 from xmr_core.models.load import load as load_model
+from xmr_core.retrieval import example_model
 from xmr_core.retrieval import index as building
 from xmr_core.retrieval.explain import relative_uncertainty
 from xmr_core.retrieval.index import index_folder, index_split, open_index
@@ -353,3 +354,10 @@ def test_commands(runs, libraries, folder, tmp_path, capsys):
     assert main(["index", runs["dive"].id, str(tmp_path / "own"), "--half"]) == 0
     assert "32 images, 160 captions" in capsys.readouterr().out
     assert open_index(tmp_path / "own").about["dtype"] == "float16"
+
+
+def test_no_index_is_written_among_the_images(tmp_path):
+    Image.new("RGB", (9, 9)).save(tmp_path / "a.png")
+    with pytest.raises(BadInput, match="among the images"):
+        index_folder(example_model(), tmp_path, f"{tmp_path}/../{tmp_path.name}")
+    assert [p.name for p in tmp_path.iterdir()] == ["a.png"]

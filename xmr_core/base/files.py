@@ -237,7 +237,7 @@ def read_json(path: Path | str) -> Any:
     try:
         return json.loads(read_regular(path).decode())
     except (OSError, ValueError, RecursionError) as e:
-        raise DamagedFile(f"{path} cannot be read as JSON ({e}). Delete it and ask again.") from None
+        raise DamagedFile(f"{path} cannot be read as JSON ({e}).") from None
 
 
 def as_json(value: object) -> Any:

@@ -40,7 +40,9 @@ class Prepared(RawInputs):
         """What is not read of the captions of each split, in sentences for people."""
         texts, read = self.corpus.captions["text"].to_numpy(), self.captions.words.readings
         readings = {name: read(texts[split.caption_rows].tolist()) for name, split in self.splits.items()}
-        return [message for name, own in readings.items() for message in unread(own, f"{name} captions", USUAL)]
+        few = f"only {self.coverage or 0:.0%} of the words of train captions have a vector in the file of word vectors"
+        said = [few] if self.coverage is not None and self.coverage < 0.5 else []
+        return said + [message for name, own in readings.items() for message in unread(own, f"{name} captions", USUAL)]
 
     def load_pretrained(self, method: nn.Module) -> None:
         """Load the weights of the pretrained models that a new method fine-tunes; it is built with random ones."""

@@ -159,9 +159,9 @@ def _by_kind(relevances: object, shape: tuple[int, int]) -> dict[str, Relevance]
             if own is not None:
                 relevance = replace(relevance, query_ids=own.query_ids, gallery_ids=own.gallery_ids)
         for ids in ("query_ids", "gallery_ids") if own is not None and len(relevance.indices) else ():
-            known, given = getattr(own, ids).tolist(), getattr(relevance, ids).tolist()
-            if {*known}.isdisjoint(given):
-                raise BadInput(f"{kind!r} shares none of its {ids} with the first kind: {given[0]!r}, {known[0]!r} ...")
+            first, other = getattr(own, ids).tolist(), getattr(relevance, ids).tolist()
+            if {*first}.isdisjoint(other):
+                raise BadInput(f"{kind!r} shares none of its {ids} with the first kind: {other[0]!r}, {first[0]!r} ...")
         out[kind] = relevance
     if not out:
         raise BadInput("give a relevance: for each caption the positions of its images, or what as_relevance takes.")

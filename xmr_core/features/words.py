@@ -51,12 +51,12 @@ def composed(text: str) -> str:
 
 
 def small(text: str) -> str:
-    """A composed text in small letters. The dot that `lower` leaves of a Turkish İ is dropped.
+    """A composed text in small letters, with plain apostrophes. The dot that `lower` leaves of a Turkish İ is dropped.
 
     >>> small("İki")
     'iki'
     """
-    return composed(composed(text).lower().replace("i\u0307", "i"))
+    return composed(composed(text).lower().replace("i\u0307", "i")).replace("’", "'")
 
 
 def tokenise(text: str) -> list[str]:
@@ -70,7 +70,7 @@ def tokenise(text: str) -> list[str]:
     >>> tokenise("एक लड़की, 一只狗")
     ['एक', 'लड़की', '一', '只', '狗']
     """
-    return tokenise_1(text) if text.isascii() else _WORD.findall(small(text).replace("’", "'"))
+    return tokenise_1(text) if text.isascii() else _WORD.findall(small(text))
 
 
 def tokenise_1(text: str) -> list[str]:
@@ -351,8 +351,8 @@ def load_word_vectors(
 ) -> tuple[Float[np.ndarray, "v d"], Bool[np.ndarray, " v"]]:
     """Vectors for a vocabulary, and which words have one in the file.
 
-    A word that the file lacks is tried without '-', '.' and apostrophes, and as its part before '/'. Other words get
-    numbers drawn from N(0, s²), with s the standard deviation of the vectors from the file.
+    A word that the file lacks is tried without '-', '.' and apostrophes, as its part before '/', and as the file's word
+    in small letters. Other words get numbers drawn from N(0, s²), with s the standard deviation of those in the file.
     Raises: BadInput for a file that does not exist or holds none of the words, or naming a line with another number of
         numbers, or with something that is no number.
 
@@ -370,7 +370,7 @@ def load_word_vectors(
     read: dict[int, np.ndarray] = {}
     exact: set[int] = set()  # rows that were read under the word's own spelling
     for number, spelling, values in word_vector_lines(path):
-        for row in rows_of.get(composed(spelling), ()):
+        for row in rows_of.get(composed(spelling)) or rows_of.get(small(spelling), ()):
             if row in exact and spelling != words[row]:
                 continue
             try:
@@ -416,7 +416,7 @@ class NearestWords(UserDict):
 
     @cached_property
     def data(self) -> dict[str, str]:
-        key = fingerprint.content_hash([2, fingerprint.file_hash(self._vectors), self._vocabulary.hash, LEAST])
+        key = fingerprint.content_hash([3, fingerprint.file_hash(self._vectors), self._vocabulary.hash, LEAST])
         place = paths.root() / "cache" / f"nearest-words-{key}.json"
         with suppress(XmrError, KeyError):  # none yet, or a damaged one
             return files.read_record(place)["nearest"]
@@ -426,9 +426,11 @@ class NearestWords(UserDict):
         return nearest
 
     def _computed(self) -> dict[str, str]:
-        _, words, rows = zip(*word_vector_lines(self._vectors), strict=True)
-        words = [composed(word) for word in words]
-        vectors = np.stack([np.fromstring(values, np.float32, sep=" ") for values in rows])
+        read: dict[str, np.ndarray] = {}  # of two words that are queried alike, the first
+        for _, word, values in word_vector_lines(self._vectors):
+            with suppress(ValueError):  # a damaged line outside the vocabulary only lacks a word
+                read.setdefault(small(word), np.fromstring(values, np.float32, sep=" "))
+        words, vectors = [*read], np.stack([*read.values()])
         vectors /= np.linalg.norm(vectors, axis=1, keepdims=True).clip(1e-12)
         trained = np.array([word in self._vocabulary.numbers and word != UNKNOWN for word in words], bool)
         rows, ours = np.flatnonzero(~trained), np.flatnonzero(trained)

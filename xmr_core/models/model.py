@@ -1,5 +1,6 @@
 """A trained model in three lines: load it, encode sentences and images, score and rank them."""
 
+import re
 import tempfile
 import warnings
 from collections.abc import Iterable, Sequence
@@ -57,7 +58,7 @@ class Model(Brief):
         Raises: BadInput for no sentence, an empty one, or something else than strings.
         """
         texts = list(texts) if isinstance(texts, Iterable) and not isinstance(texts, str) else [texts]
-        if wrong := [t for t in texts if not isinstance(t, str) or not t.strip()]:
+        if wrong := [t for t in texts if not isinstance(t, str) or not t.strip() or re.search("[\ud800-\udfff]", t)]:
             raise BadInput(f"sentences must be strings with at least one word, got {wrong[0]!r}.")
         inputs = self.raw.new_captions(texts)
         for message in unread(self.raw.captions.readings(texts)):

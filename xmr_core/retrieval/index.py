@@ -162,6 +162,8 @@ def index_folder(trained: TrainedRun | Model, images: Path | str, folder: Path |
     need not fit into memory. Image files that cannot be read are left out, and listed in index.json. Returns and raises
     as save_index; warns and raises as open_folder.
     """
+    if Path(folder).resolve() == Path(images).resolve():
+        raise BadInput(f"an index in {folder} would lie among the images. Choose another folder for it.")
     return save_index(libraries.folder_library(trained, images), folder, dtype)
 
 

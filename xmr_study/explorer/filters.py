@@ -63,7 +63,7 @@ def passing(
     if selected := wanted.images if modality == "images" else wanted.captions:
         keep &= np.isin(ids.astype(str), list(selected))
     if wanted.text.strip():
-        needle = small(wanted.text.strip())
+        needle = plain(wanted.text)
         keep &= np.array([needle in text for text in searchable(library, modality)], bool)
     if wanted.marked:
         answers = judgments.verdicts.get(query_key(query), {}) if judgments else {}
@@ -91,17 +91,22 @@ def changed_ranks(
     return moved
 
 
+def plain(text: object) -> str:
+    """A text as filters compare it: small letters, single blanks, plain apostrophes."""
+    return " ".join(small(str(text)).split())
+
+
 def searchable(library: Library, modality: str) -> list[str]:
     """What a filter by text looks through, in small letters: a caption; the name of an image and its captions."""
 
     def compute() -> list[str]:
         if modality == "captions":
-            return [small(str(text)) for text in library.texts]
-        out = [small(str(i)) for i in library.image_ids]
+            return [plain(text) for text in library.texts]
+        out = [plain(i) for i in library.image_ids]
         if "annotated" in library.relevance_sets:
             own = library.relevance_sets["annotated"]
             for caption, image in zip(own.queries.tolist(), own.indices.tolist(), strict=True):
-                out[image] += "\n" + small(str(library.texts[caption]))
+                out[image] += "\n" + plain(library.texts[caption])
         return out
 
     return library.once(("searchable", modality), compute)

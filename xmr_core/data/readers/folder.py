@@ -4,6 +4,7 @@ import csv
 import hashlib
 import io
 import json
+import math
 import os
 import re
 from collections import Counter, defaultdict
@@ -72,6 +73,7 @@ def caption_table(records: Iterable[tuple[int, Mapping]], source: str, faults: F
         columns |= dict.fromkeys(map(str, record))
         values = {_column(name): record[name] for name in reversed(record)}
         fields = {column: [values[n] for n in names if n in values] for column, names in COLUMNS.items()}
+        fields["image"].sort(key=lambda v: not _is_image(_name(v)))  # a name of a file before a number, say
         image, _, split, ids, group = (next((v for v in own[:1] if v is not None), "") for own in fields.values())
         folder = f"{values['filepath']}/" if {"filepath", "filename"} <= {*values} else ""  # Karpathy's
         where = faults, f"{Path(source).name} line {number}"
@@ -81,7 +83,8 @@ def caption_table(records: Iterable[tuple[int, Mapping]], source: str, faults: F
             continue
         ids = _listed(ids, *where) or [ids]
         ids = [_name(own).strip() for own in ids] if len(ids) == len(texts) else [""] * len(texts)
-        rows += [(image, one_line(t), str(split), i, _name(group)) for t, i in zip(texts, ids, strict=True)]
+        split = "" if str(split) in _ABSENT else str(split)
+        rows += [(image, one_line(t), split, i, _name(group)) for t, i in zip(texts, ids, strict=True)]
     if not rows:
         names = " and ".join("/".join(COLUMNS[column]) for column in ("image", "text"))
         first = "".join(f" The first: {line}." for line in faults.examples.get(UNREADABLE, [])[:1])
@@ -114,7 +117,7 @@ def _texts_of(values: Mapping[str, object], faults: FaultLog, place: str) -> lis
     if not lists or any(own is None for own in lists):
         return None
     texts = [text for own in lists for text in own]
-    present = [text for text in texts if not (isinstance(text, str) and text.strip() in _ABSENT)]
+    present = [text for text in texts if not ((text.strip() in _ABSENT) if isinstance(text, str) else pd.isna(text))]
     if len(present) < len(texts):
         faults.tolerate("captions that a list lacks (nan, None, …)", place)
     return present or None
@@ -130,8 +133,8 @@ def _text_columns(names: tuple[str, ...]) -> list[str]:
 
 
 def one_line(text: str) -> str:
-    """A text with single blanks in the place of all white space."""
-    return " ".join(text.split())
+    """A text with single blanks in the place of all white space, and '?' in that of half a character."""
+    return " ".join(text.encode(errors="replace").decode().split())
 
 
 def _listed(value: object, faults: FaultLog, place: str) -> list | None:
@@ -207,6 +210,9 @@ def _table_records(lines: list[str], file: Path, faults: FaultLog) -> Iterator[t
         number, start = start + 1, start + max(used, 1)
         if used and not any(field.strip() for field in row):
             continue
+        shifted = len(row) == len(names) + 1 and any(map(_is_image, row))  # numbers of rows, which R gives no name
+        if shifted and not any(_is_image(f) for n, f in zip(names, row, strict=False) if is_named("image", [n])):
+            row = row[1:]
         if len(row) > len(names) and is_named("text", names[-1:]):
             row, mended = [*row[: len(names) - 1], delimiter.join(row[len(names) - 1 :])], True
         if len(row) != len(names):
@@ -263,7 +269,8 @@ def hash_split(image_id: str) -> str:
 
 
 def _tenth(image_id: str) -> int:
-    return int.from_bytes(hashlib.blake2b(image_id.encode(), digest_size=8).digest(), "big") % 10
+    name = normalize("NFC", image_id)  # as all systems but macOS write it
+    return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "big") % 10
 
 
 def completed(split_of: Mapping[str, str]) -> tuple[dict[str, str], str]:
@@ -363,8 +370,8 @@ def read_captions(base: Path, images: Iterable[str], faults: FaultLog) -> Writte
         tables.append(table)
     table = pd.concat(tables, ignore_index=True)
     if "split" in table:  # of some files only: the others leave it blank
-        table["split"] = table["split"].fillna("")
-    listed = _listed_splits([*dict.fromkeys((*count, base))], faults) if is_coco else {}
+        table["split"] = table["split"].fillna(table["image"].map(_folder_split))
+    listed = _listed_splits([*dict.fromkeys((*count, base))], faults) if is_coco or "split" not in table else {}
     return WrittenCaptions(table, ", ".join(names), files[0].name not in FILES, listed)
 
 
@@ -476,13 +483,22 @@ def _beside(base: Path, images: Iterable[str], faults: FaultLog) -> WrittenCapti
     for image in sorted(images):  # not in the order in which the disk lists them
         text, described = ((base / image).with_suffix(suffix) for suffix in (".txt", ".json"))
         if text.is_file():
-            texts = [line for line in read_lines(text, faults) if any(map(str.isalpha, line))]
+            texts = [line for line in read_lines(text, faults) if any(map(str.isalpha, line)) and not _is_label(line)]
         else:
             value = _read_json(described, faults) if described.is_file() else None
             texts = _texts_of(value, faults, described.name) if isinstance(value, dict) else None
         records += [{"image": image, "caption": texts}] * bool(texts)
     source = "texts beside the images (dog.jpg, dog.txt)"
     return WrittenCaptions(caption_table(enumerate(records, 1), source, faults), source, True) if records else None
+
+
+def _is_label(line: str) -> bool:
+    """Whether it is a box of an object, as YOLO and KITTI write it: numbers, with one name at most."""
+    numbers = 0
+    for word in line.split():
+        with suppress(ValueError):
+            numbers += math.isfinite(float(word))
+    return numbers >= max(4, len(line.split()) - 1)
 
 
 # The corpus of a folder.
@@ -620,8 +636,8 @@ def _corpus(
     images = image_table(files, split_of)
     grouped = captions[captions["group"] != ""].reset_index()  # by person, say: each caption fits all images of one
     members = grouped[["group", "image_id"]].drop_duplicates()
-    if 1 < members["group"].value_counts().max() <= _LARGEST_GROUP:
-        images["group"] = images.index.map(dict(members[["image_id", "group"]].to_numpy())).fillna("")
+    if 1 < members["group"].value_counts().max() <= min(_LARGEST_GROUP, len(images) - 1):
+        images["group"] = members.groupby("image_id")["group"].agg(", ".join).reindex(images.index, fill_value="")
         pairs = grouped[["caption_id", "group"]].merge(members)
         more_pairs = {"group": pairs[["caption_id", "image_id"]].itertuples(index=False)}
     captions = captions.drop(columns="group")
@@ -663,15 +679,16 @@ def _splits(
         faults.refuse("lists of splits name images that are not in the folder", [n for n in ids_of if not ids_of[n]])
         split_of = {ids_of[n][0]: split for n, split in written.listed.items() if len(ids_of[n]) == 1}
         return {i: split_of[i] for i in ids if i in split_of}, "lists of names, train.txt and so on"
+    by_folder = {i: split for i in ids if (split := _folder_split(i))}
     if "split" in table:
         split_of = _written_splits(table, source, faults)
         origin = f"{'names or images' if source.endswith('.json') else 'column split'} of {source}"
-    elif written.collection and (split_of := {i: split for i in ids if (split := _folder_split(i))}):
-        origin = "names of sub-folders"
+    elif by_folder and (written.collection or len(by_folder) == len(ids)):
+        split_of, origin = by_folder, "names of sub-folders"
     else:
         rule = "by a hash of each image's name, 80 % train, 10 % val, 10 % test"
         return {i: hash_split(i) for i in ids}, f"{rule}, because {source} has no column split"
-    split_of, how = completed(split_of) if written.collection else (split_of, "")
+    split_of, how = completed(split_of) if written.collection or split_of is by_folder else (split_of, "")
     return split_of, f"{origin}{how}"
 
 
