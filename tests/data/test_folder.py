@@ -2,14 +2,16 @@
 
 import json
 from pathlib import Path
+from unicodedata import normalize
 
 import numpy as np
+import pandas as pd
 import pytest
 from PIL import Image
 
 from xmr_core.base.errors import BadInput
 from xmr_core.data.readers.assembly import FaultLog
-from xmr_core.data.readers.folder import caption_table, hash_split, load_folder
+from xmr_core.data.readers.folder import caption_table, from_frame, hash_split, load_folder
 
 pytestmark = pytest.mark.usefixtures("own_home")
 
@@ -249,3 +251,31 @@ def test_a_folder_without_images_is_refused(tmp_path, photos: Path):
             load_folder(place)
     with pytest.raises(BadInput, match="does not exist"):
         load_folder(tmp_path / "nowhere")
+
+
+TWO = (("dog.png", "A dog."), ("beach.jpg", "A beach, wide."))
+NUMBERED = {
+    "R's names of rows": 'image,caption\n"1","dog.png","A dog."\n"2","beach.jpg","A beach, wide."\n',
+    "R, the caption first": 'caption,image\n"x","A dog.",dog.png\n"y","A beach, wide.",beach.jpg\n',
+    "a number beside the name of a file": 'image,image_path,caption\n5,dog.png,A dog.\n6,beach.jpg,"A beach, wide."\n',
+    "commas in every caption": "image,caption\ndog.png,A dog.\nbeach.jpg,A beach, wide.\n".replace("A dog", "A, dog"),
+}
+
+
+@pytest.mark.parametrize("kind", NUMBERED)
+def test_numbers_of_rows_and_images_are_no_names(photos, kind):
+    (photos / "5.png").write_bytes((photos / "dog.png").read_bytes())
+    (photos / "1.png").write_bytes((photos / "dog.png").read_bytes())
+    (photos / "captions.csv").write_text(NUMBERED[kind])
+    corpus = load_folder(photos)
+    assert [(i, t.replace("A, dog", "A dog")) for i, t in rows(corpus)] == [*TWO]
+
+
+def test_a_number_beside_the_name_of_a_file_is_no_name_in_a_frame(photos):
+    frame = pd.DataFrame({"image": [5, 6], "file_name": [n for n, _ in TWO], "caption": [t for _, t in TWO]})
+    assert rows(from_frame(frame, photos)) == [*TWO]
+
+
+@pytest.mark.parametrize("name", ["é.png", "한/ü.jpg", *(f"ä{n}" for n in range(9))])
+def test_a_name_has_one_split_in_both_forms_of_its_letters(name):
+    assert hash_split(normalize("NFD", name)) == hash_split(normalize("NFC", name))

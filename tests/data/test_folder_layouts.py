@@ -535,3 +535,25 @@ def test_a_frame_is_refused_in_one_line_or_its_faults_are_counted(scenes, tmp_pa
     )
     corpus = data.from_frame(odd, folder)
     assert len(corpus.captions) == len(frame) and corpus.faults == {"caption lines that cannot be read": 2}
+
+
+def test_metadata_without_a_column_split_takes_its_folder_and_words_for_nothing_are_blank(scenes, tmp_path):
+    for split in ("train", "test"):
+        save(tmp_path / split, scenes[:3])
+    lines = [f"{n},{n} shown,{s}\n" for (n, *_), s in zip(scenes[:3], ("train", "val", "None"), strict=True)]
+    (tmp_path / "train" / "metadata.csv").write_text("file_name,text,split\n" + "".join(lines))
+    (tmp_path / "test" / "metadata.csv").write_text("file_name,text\n00.png,A dog.\n01.png,A cat.\n")
+    assert load_folder(tmp_path).images["split"].tolist() == ["test", "test", "", "train", "val", ""]
+
+
+def test_what_a_model_said_is_not_read_and_two_languages_are_refused(scenes, tmp_path):
+    save(tmp_path, [(f"{n}.png", *own[1:]) for n, own in enumerate(scenes)])
+    said = [{"image_id": n, "caption": "a thing"} for n in range(12)]
+    (tmp_path / "captions_val_x_results.json").write_text(json.dumps(said))
+    assert not len(load_folder(tmp_path).captions)
+    own = [(f"{n}.png", *own[1:]) for n, own in enumerate(scenes)]
+    (tmp_path / "captions_de.json").write_text(coco_json(own))
+    assert "a thing" not in set(load_folder(tmp_path).captions["text"])
+    (tmp_path / "captions_en.json").write_text(coco_json(own[3:]))
+    with pytest.raises(BadInput, match=r"captions_de\.json and captions_en\.json"):
+        load_folder(tmp_path)

@@ -200,6 +200,7 @@ def _table_records(lines: list[str], file: Path, faults: FaultLog) -> Iterator[t
     def fields(**how) -> tuple[list[str], int]:
         return _fields((f"{line}\n" for line in lines[start : start + _LONGEST]), delimiter, strict=True, **how)
 
+    rows: list[tuple[int, list[str], bool]] = []  # line number, fields, whether they were mended
     while start < len(lines):
         # a quoted field may extend over lines; where its quote is never closed, the quote is read as a letter
         row, used = fields(skipinitialspace=True) if spaced.search(lines[start]) else fields()
@@ -208,11 +209,13 @@ def _table_records(lines: list[str], file: Path, faults: FaultLog) -> Iterator[t
         if mended := not used:
             row = [f.strip().strip('"') for f in _fields([lines[start]], delimiter, quoting=csv.QUOTE_NONE)[0]]
         number, start = start + 1, start + max(used, 1)
-        if used and not any(field.strip() for field in row):
-            continue
-        shifted = len(row) == len(names) + 1 and any(map(_is_image, row))  # numbers of rows, which R gives no name
-        if shifted and not any(_is_image(f) for n, f in zip(names, row, strict=False) if is_named("image", [n])):
-            row = row[1:]
+        if not used or any(field.strip() for field in row):
+            rows.append((number, row, mended))
+    if rows and all(len(row) > len(names) for _, row, _ in rows):  # R names the rows in a column without a header
+        image = next((n for n, name in enumerate(names, 1) if is_named("image", [name])), 0)
+        counted = len(rows) > 1 and [row[0] for _, row, _ in rows] == [*map(str, range(1, len(rows) + 1))]
+        names = [""] * (counted or all(_is_image(row[image]) for _, row, _ in rows)) + names
+    for number, row, mended in rows:
         if len(row) > len(names) and is_named("text", names[-1:]):
             row, mended = [*row[: len(names) - 1], delimiter.join(row[len(names) - 1 :])], True
         if len(row) != len(names):
@@ -358,6 +361,7 @@ def read_captions(base: Path, images: Iterable[str], faults: FaultLog) -> Writte
     one_corpus = is_coco and ("captions" in files[0].name or len(said - {""}) == len(files))
     if max(count.values()) > 1 and not one_corpus:
         faults.refuse(f"{base} holds {' and '.join(names)}. Keep the one that is meant.")
+    named: set[tuple[str, str]] = set()  # (split, image) of the files before
     for file in files:
         stem = file.stem.lower()
         table = _read_json_captions(file, faults) if is_coco else read_caption_file(file, faults)
@@ -365,8 +369,13 @@ def read_captions(base: Path, images: Iterable[str], faults: FaultLog) -> Writte
         prefix = place.relative_to(base).as_posix()
         below = {name: f"{prefix}/{name}" for name in table["image"]}
         table = table.replace({"image": {name: path for name, path in below.items() if _composed(path) in composed}})
-        if is_coco and "split" not in table and (split := _word_split(re.findall("[a-z]+", stem))):
+        split = _word_split(re.findall("[a-z]+", stem)) if is_coco else ""
+        if split and "split" not in table:
             table = table.assign(split=split)
+        own = {(split, image) for image in table["image"]} if is_coco else set()
+        if own & named:
+            faults.refuse(f"{base}: {' and '.join(names)} caption the same images. Keep the one that is meant.")
+        named |= own
         tables.append(table)
     table = pd.concat(tables, ignore_index=True)
     if "split" in table:  # of some files only: the others leave it blank
@@ -380,6 +389,7 @@ def _visible(base: Path, patterns: Iterable[str]) -> list[Path]:
     files = {file for pattern in patterns for file in base.glob(pattern) if file.is_file()}
     hidden = {f for f in files if any(part.startswith(".") for part in f.relative_to(base).parts)}
     others = {f for f in files if ".lemma." in f.name or f.name.startswith(_NO_CAPTIONS)}  # lemmas have no endings
+    others |= {f for f in files if f.match("*results.json")}  # what a model said
     others |= {f for f in files if f.name == "results.csv" and b"comment" not in assembly.read_bytes(f)[:200]}
     return sorted(files - hidden - others)
 
