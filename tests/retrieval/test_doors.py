@@ -215,6 +215,28 @@ def test_a_model_is_evaluated_alike_by_every_door(photos, capsys):
     )
 
 
+def test_a_shuffled_frame_is_read_by_position_and_relevance_by_id(photos):
+    model, corpus = xmr.retrieval.example_model(), load_folder(photos)
+    table = pd.read_csv(photos / "captions.csv").sample(frac=1, random_state=1)
+    images, texts = table["image"].map(lambda name: str(photos / name)), table["caption"]
+    wanted = model.evaluate(images=images.tolist(), captions=texts.tolist()).metrics
+    arrays = [torch.from_numpy(xmr.data.inputs.pixels_of(f).copy()) for f in images]
+    for given in (images, iter(images), arrays):
+        found = model.evaluate(images=given, captions=texts, image_of=torch.arange(12)).metrics
+        pd.testing.assert_frame_equal(found, wanted)
+    mine = [[n] for n in range(12)]
+    found = model.evaluate(images=images, captions=texts, relevance={"mine": mine}).metrics
+    values = [found.loc[found["relevance"] == kind, "value"].tolist() for kind in ("annotated", "mine")]
+    assert values[0] == values[1]
+    own = corpus.relevance_sets["annotated"]("test")
+    qrels = {c: {own.gallery_ids[own[n][0]]: 1} for n, c in enumerate(own.query_ids)}
+    found = model.evaluate(corpus, relevance={"mine": qrels}).metrics
+    values = [found.loc[found["relevance"] == kind, "value"].tolist() for kind in ("annotated", "mine")]
+    assert values[0] == values[1]
+    with pytest.raises(BadInput, match="needs ids"):
+        model.evaluate(corpus, relevance={"mine": mine[:4]})
+
+
 def test_what_reads_features_and_what_reads_images_say_so(photos, tmp_path):
     torch.save(outer(scan_file()), tmp_path / "model_best.pth.tar")
     words = ["<pad>", "<start>", "<end>", "<unk>", "a", "dog"]

@@ -135,6 +135,12 @@ def model():
         (lambda m: m.encode_texts(["a dog", "  "]), "at least one word"),
         (lambda m: m.encode_texts(None), "sentences must"),
         (lambda m: m.encode_images([]), "no image"),
+        (lambda m: m.encode_images(None), "images must be a list"),
+        (lambda m: m.encode_images({"a.png"}), "images must be a list"),
+        (lambda m: m.encode_images(pd.DataFrame({"image": ["a.png"]})), "images must be a list"),
+        (lambda m: m.encode_texts({"a": "a dog"}), "sentences must be a list"),
+        (lambda m: m.encode_texts(pd.DataFrame({"text": ["a dog"]})), "sentences must be a list"),
+        (lambda m: xmr.data.from_arrays(np.eye(10), dict.fromkeys("abcdefghij")), "captions must be a list"),
         (lambda m: search(example_library(), image=3), "got int"),
         (lambda m: search(example_library(), ["a red square"]), "one sentence or one image"),
         (lambda m: search(example_library(), "a red square", k=1.5), "k must be at least 1"),
@@ -151,6 +157,15 @@ def test_bad_input_gets_one_clear_line(model, call, word):
     with pytest.raises((BadInput, DamagedFile), match=word) as error:
         call(model)
     assert "\n" not in str(error.value)
+
+
+def test_a_method_left_in_training_gives_the_same_scores():
+    model = example_model("sgraf")
+    images = np.random.default_rng(0).integers(0, 256, (3, 64, 64, 3), np.uint8)
+    wanted = model.similarity(images, ["a red square", "a ring"])
+    model.method.train()
+    assert torch.equal(model.similarity(images, ["a red square", "a ring"]), wanted)
+    assert all(part.training for part in model.method.modules())
 
 
 def test_images_of_any_size_and_kind_are_read_alike(model, tmp_path):

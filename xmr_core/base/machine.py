@@ -387,6 +387,18 @@ def as_a_run(exact_kernels: bool = False) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def evaluating(module: torch.nn.Module) -> Iterator[None]:
+    """Inside, a module is in evaluation mode; afterwards each of its parts is in the mode that it had."""
+    training = [part for part in module.modules() if part.training]
+    module.eval()
+    try:
+        yield
+    finally:
+        for part in training:
+            part.training = True
+
+
 # Memory.
 
 

@@ -2,7 +2,7 @@
 
 import pkgutil
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 
 import numpy as np
 import pandas as pd
@@ -145,7 +145,7 @@ def from_arrays(
         got = f"got {array.dtype} of {array.shape}"
         raise BadInput(f"features must be floats of shape (n, l, e) or (n, e), all of them finite; {got}.")
     array = array if array.ndim == 3 else array[:, None]
-    n, texts = len(array), [None] if isinstance(captions, str) else list(captions)
+    n, texts = len(array), [None] if isinstance(captions, str) else in_order(captions, "captions")
     if texts and image_of is None and all(isinstance(own, list | tuple | np.ndarray | pd.Series) for own in texts):
         image_of = np.repeat(np.arange(len(texts)), [len(own) for own in texts])
         texts = [text for own in texts for text in own]
@@ -182,6 +182,13 @@ def from_arrays(
         about={"cells": array.shape[1], "width": array.shape[2], "ordered_cells": ordered},
     )
     return corpus
+
+
+def in_order(items, what: str) -> list:
+    """The entries of a list, an array or one column, by position. Raises: BadInput for what has names or no order."""
+    if isinstance(items, Mapping | Set) or hasattr(items, "columns") or not isinstance(items, Iterable):
+        raise BadInput(f"{what} must be a list, an array or one column, got {type(items).__name__}.")
+    return list(items)
 
 
 def as_array(x) -> np.ndarray:

@@ -22,7 +22,7 @@ from xmr_core.base.row_file import JoinedRows, RowFile
 from xmr_core.base.tensors import padded
 from xmr_core.base.types import Brief, Corpus, Features, Pixels, Tokens
 from xmr_core.data.config import DataConfig
-from xmr_core.data.corpora import as_array, import_named
+from xmr_core.data.corpora import as_array, import_named, in_order
 from xmr_core.features import cache, pretrained
 from xmr_core.features import images as pictures
 from xmr_core.features.cache import Extractor, Reduction, cached_array, cached_features, identity_of, reduced_features
@@ -583,13 +583,13 @@ def listed(images, one_has_three_axes: bool) -> Sequence:
 
     one_has_three_axes: whether an array of two or three axes is one image. Raises: BadInput for no image.
     """
-    if hasattr(images, "to_numpy"):  # a table of pandas
+    if hasattr(images, "to_numpy") and not (one_has_three_axes and hasattr(images, "columns")):  # of pandas
         images = as_array(images)
     is_array = isinstance(images, np.ndarray | Tensor)
     one = isinstance(images, str | os.PathLike | bytes | bytearray | Mapping | Image.Image) or hasattr(images, "read")
     if one or (is_array and one_has_three_axes and images.ndim in (2, 3)):
         return [images]
-    images = images if is_array or isinstance(images, Sequence) else list(images)
+    images = images if is_array else in_order(images, "images")
     if not len(images):
         raise BadInput("no image given; give at least one.")
     return images

@@ -15,7 +15,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from xmr_core.base.errors import BadInput, require_choice
-from xmr_core.base.machine import as_a_run, matrix_precision
+from xmr_core.base.machine import as_a_run, evaluating, matrix_precision
 from xmr_core.base.types import Brief, EmbeddingSet, GaussianEmbedding, Relevance, RelevantRanks, Representation
 from xmr_core.similarities.base import Similarity, as_similarity
 
@@ -234,7 +234,7 @@ class Scoring(Scores):
         return blocks(self.images, self.captions, self.max_elements * self.similarity.block_scale)
 
     def block(self, images: Items, captions: Items) -> Float[Tensor, "i t"]:
-        with torch.inference_mode(), matrix_precision(self.precision):
+        with torch.inference_mode(), matrix_precision(self.precision), evaluating(self.similarity):
             if self._held is None or self._held[0] is not captions:  # captions stay while images pass
                 self._held = captions, self._placed(take(self.captions, captions))
             scores = self._scored(self.similarity.score, self._placed(take(self.images, images)), self._held[1])
@@ -301,7 +301,7 @@ class Scoring(Scores):
 
     def _doubled(self, form: Callable, images: Items, captions: Items) -> Float[Tensor, "i t"]:
         """What a form of the similarity gives for these items in float64."""
-        with torch.inference_mode():
+        with torch.inference_mode(), evaluating(self._in_double):
             items = take(self.images, images), take(self.captions, captions)
             items = (r.to("cpu") if self._on_cpu else self._placed(r) for r in items)
             return self._scored(form, *(r.to(torch.float64) for r in items)).double()

@@ -6,18 +6,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
+import numpy as np
 import pandas as pd
+from torch import Tensor
 
 from xmr_core.base import files, fingerprint
 from xmr_core.base.errors import BadInput, require_choice
 from xmr_core.base.machine import environment
-from xmr_core.base.types import Corpus
+from xmr_core.base.types import Corpus, Relevance
 from xmr_core.data.batches import Split
 from xmr_core.data.config import DataConfig
-from xmr_core.data.corpora import corpus_of, from_arrays
+from xmr_core.data.corpora import as_array, corpus_of, from_arrays, in_order
+from xmr_core.data.inputs import listed, pixels_of
 from xmr_core.data.readers.folder import from_frame
 from xmr_core.evaluation.analysis.representations import evaluate_split
-from xmr_core.evaluation.evaluate import EvaluatedSplit, Provenance, Setting, quality_lines
+from xmr_core.evaluation.evaluate import EvaluatedSplit, Provenance, Setting, as_relevance, quality_lines
 from xmr_core.features.words import USUAL, unread
 from xmr_core.training.runs.config import STAGES, readable_id
 from xmr_core.training.runs.folder import load as load_run
@@ -59,7 +62,7 @@ def evaluate_model(model, source, split: str, dataset: str, relevance, in_memory
         fault = f"{name} has no images or no captions in its split {split!r} ({origin_of_splits(corpus)})"
         raise BadInput(f"{fault}. It has captions in: {present}. Give another split, or a column 'split'.")
     if relevance is not None:
-        corpus = _restricted(corpus, relevance)
+        corpus = _restricted(corpus, relevance, None if in_memory[0] is not None else split)
     texts = corpus.captions["text"].iloc[t].tolist()
     for message in (messages := tuple(unread(raw.captions.readings(texts), f"{split} captions", USUAL))):
         warnings.warn(message, stacklevel=3)
@@ -93,7 +96,9 @@ def _corpus(model, source, split: str, dataset: str, images, captions, image_of)
     if in_memory and model.raw.describer is None:
         source = from_arrays(images, captions, image_of, split)
     elif in_memory:
-        owners = range(len(captions)) if image_of is None else image_of
+        images, captions = listed(images, True), in_order(captions, "captions")
+        images = [pixels_of(own) if isinstance(own, np.ndarray | Tensor) else own for own in images]
+        owners = [*range(len(captions))] if image_of is None else as_array(image_of).tolist()
         if len(owners) != len(captions) or {*owners} != {*range(len(images))}:
             raise BadInput(f"{len(captions):,} captions and {len(images):,} images: image_of names the image of each.")
         rows = {"image": [images[n] for n in owners], "image_id": [f"{n:08}" for n in owners], "caption": captions}
@@ -108,9 +113,16 @@ def _corpus(model, source, split: str, dataset: str, images, captions, image_of)
     return config.dataset, corpus_of(config)
 
 
-def _restricted(corpus: Corpus, relevance) -> Corpus:
-    """The corpus with some kinds of relevance, named or {name: Relevance}; the annotated pairs are always the first."""
+def _restricted(corpus: Corpus, relevance, split: str | None) -> Corpus:
+    """The corpus with some kinds of relevance, named or {name: Relevance}; the annotated pairs are always the first.
+    split: of a corpus whose order a reader chose, where positions say nothing; None for one in the given order."""
     own = {n: lambda split, r=r: r for n, r in relevance.items()} if isinstance(relevance, Mapping) else {}
+    for name in own if split else ():
+        if not isinstance(r := relevance[name], Relevance):
+            if not isinstance(r, Mapping) or not all(isinstance(items, Mapping) for items in r.values()):
+                raise BadInput(f"relevance {name!r} needs ids: a Relevance, or {{caption_id: {{image_id: grade}}}}.")
+            ids = (first := corpus.relevance_sets["annotated"](split)).query_ids, first.gallery_ids
+            own[name] = lambda _, made=as_relevance(r, (*map(len, ids),), *ids): made
     offered, names = {**corpus.relevance_sets, **own}, [relevance] if isinstance(relevance, str) else [*relevance]
     for name in names:
         require_choice(f"relevance of {corpus.name}", name, offered)

@@ -15,8 +15,9 @@ from torch import Tensor, nn
 from tqdm.auto import tqdm
 
 from xmr_core.base.errors import BadInput, require_choice, require_number
-from xmr_core.base.machine import as_a_run, resolve_device
+from xmr_core.base.machine import as_a_run, evaluating, resolve_device
 from xmr_core.base.types import Brief, Features, Pixels, Representation, Tokens, joined
+from xmr_core.data.corpora import in_order
 from xmr_core.data.inputs import ImageLike, RawInputs, listed, one_image, regions
 from xmr_core.evaluation.ranks import Scoring, as_matrix, best, checked_k
 from xmr_core.features.words import rule, unread
@@ -57,7 +58,7 @@ class Model(Brief):
         model cuts.
         Raises: BadInput for no sentence, an empty one, or something else than strings.
         """
-        texts = list(texts) if isinstance(texts, Iterable) and not isinstance(texts, str) else [texts]
+        texts = [texts] if isinstance(texts, str) else in_order(texts, "sentences")
         if wrong := [t for t in texts if not isinstance(t, str) or not t.strip() or re.search("[\ud800-\udfff]", t)]:
             raise BadInput(f"sentences must be strings with at least one word, got {wrong[0]!r}.")
         inputs = self.raw.new_captions(texts)
@@ -89,7 +90,7 @@ class Model(Brief):
     @as_a_run()
     def encoded(self, modality: str, inputs: Features | Pixels | Tokens) -> Representation:
         """What the method reads of 'images' or 'captions' → representations on the CPU, all at once."""
-        with torch.inference_mode():
+        with torch.inference_mode(), evaluating(self.method):
             return getattr(self.method, f"encode_{modality}")(inputs.to(self.method.device)).to("cpu")
 
     def to(self, device: str | torch.device) -> "Model":
@@ -133,12 +134,13 @@ class Model(Brief):
     @as_a_run()
     def explain(self, image, text) -> pd.DataFrame:
         """Why one image and one sentence score as they do: for each element of the sentence its best element of the
-        image, their product, and what it adds to the score (NaN where the score is no sum over elements).
+        image, their product, and what it adds to the score (NaN where the score is no sum over elements). `adds` is the
+        sentence's side of that sum; where the image's elements add too, the rest is theirs (Similarity.contributions).
 
         Columns element, word ('' where elements are no words), best, product, adds. Raises: BadInput for more than one
         pair, or a model whose similarity has no elements (distributions).
         """
-        sentences = [text] if isinstance(text, str) else text
+        sentences = text if isinstance(text, Representation) else [text] if isinstance(text, str) else [*text]
         images, texts = self._encoded(image, sentences)
         parts = self.method.similarity.contributions(images, texts)
         place = parts.products.argmax(0)

@@ -13,7 +13,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from xmr_core.base.errors import BadInput, require_choice, require_number
-from xmr_core.base.machine import as_a_run
+from xmr_core.base.machine import as_a_run, evaluating
 from xmr_core.base.tensors import masked_mean
 from xmr_core.base.types import Corpus, EmbeddingSet, GaussianEmbedding, Representation, joined
 from xmr_core.data.batches import Split
@@ -63,9 +63,9 @@ _CHUNK = 256
 
 @as_a_run()
 def encode_split(method: Method, split: Split) -> tuple[Representation, Representation]:
-    """(images, captions) of a split in split order, on the CPU. The method should be in evaluation mode."""
+    """(images, captions) of a split in split order, on the CPU."""
     device = method.device
-    with torch.inference_mode():
+    with torch.inference_mode(), evaluating(method):
         images = [method.encode_images(split.images_at(r).to(device)).to("cpu") for r in _chunks(len(split.image_rows))]
         # Captions of similar length are encoded together: there is less padding, and the numbers are the same.
         order = np.argsort(split.lengths, kind="stable")
