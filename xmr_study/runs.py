@@ -67,7 +67,7 @@ def require_uncertainty(p: Mapping[str, object]) -> None:
 
     >>> require_uncertainty({"method": "vse++", "dataset": "scenes"})
     Traceback (most recent call last):
-    xmr_core.base.errors.BadInput: this method has one vector per item and so no uncertainty...
+    xmr_core.base.errors.BadInput: one vector per item and so no uncertainty...
     """
     config = config_from(p, str(p["method"]))
     method = build(config.method, Inputs(image_width=8, cells=4, vocabulary=20), config.form, **config.options).eval()

@@ -114,7 +114,7 @@ def test_json_round_trip_and_damage(tmp_path):
     for bad in (path, tmp_path / "absent.json"):
         with pytest.raises(DamagedFile) as error:
             files.read_json(bad)
-        assert "Delete it" in one_line(error)
+        assert "as JSON" in one_line(error)
 
 
 def test_hashes_name_the_content(tmp_path):

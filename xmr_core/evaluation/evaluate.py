@@ -258,7 +258,7 @@ def judgment_agreement(
 
 _Matrix = Shaped[np.ndarray, "query gallery"] | Shaped[Tensor, "query gallery"] | sparse.sparray | sparse.spmatrix
 _Lists = Sequence[Collection[int] | int] | Mapping[int, Collection[int] | int] | Mapping[str, Mapping[str, int]]
-RelevantItems = Relevance | _Matrix | _Lists
+RelevantItems = Relevance | _Matrix | _Lists | pd.DataFrame | pd.Series
 
 
 REQUESTED = {"R": metrics.recall_at_k, "P": metrics.precision_at_k, "nDCG": None}  # nDCG needs the grades
