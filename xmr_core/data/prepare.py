@@ -40,8 +40,8 @@ class Prepared(RawInputs):
         """What is not read of the captions of each split, in sentences for people."""
         texts, read = self.corpus.captions["text"].to_numpy(), self.captions.words.readings
         readings = {name: read(texts[split.caption_rows].tolist()) for name, split in self.splits.items()}
-        few = f"only {self.coverage or 0:.0%} of the words of train captions have a vector in the file of word vectors"
-        said = [few] if self.coverage is not None and self.coverage < 0.5 else []
+        few = f"only {self.coverage or 0:.0%} of the words of train captions have a word vector"
+        said = [few] * (self.coverage is not None and self.coverage < 0.5)
         return said + [message for name, own in readings.items() for message in unread(own, f"{name} captions", USUAL)]
 
     def load_pretrained(self, method: nn.Module) -> None:
