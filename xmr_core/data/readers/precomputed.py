@@ -127,8 +127,8 @@ def _read_split(base: Path, name: str, faults: FaultLog) -> _Split:
 def _rows_of_an_image(array: RowFile, texts: list[str], file: Path, faults: FaultLog) -> int:
     """How many equal rows an image has. Removes blank lines after the last caption from `texts`."""
     rows, written = len(array), max((n for n, text in enumerate(texts, 1) if text), default=0)
-    ends = not rows or written % rows == 0  # so that all blank lines are at the end of the file, and no caption is
-    while texts and not texts[-1] and (ends or len(texts) % rows):
+    # all blank lines at the end where as many captions as are needed stand before them, and else those too many
+    while texts and not texts[-1] and (not rows or written % rows == 0 or len(texts) % rows):
         texts.pop()
         faults.tolerate("blank lines after the last caption", file.name)
     counts = f"{array.path} has {rows:,} rows and {file.name} {len(texts):,} lines"
