@@ -205,6 +205,8 @@ def _typed(thing: type | Callable) -> list[str]:
         if name in texts:
             continue
         try:
+            if getattr(getattr(current, "__code__", None), "co_filename", "") == "<string>":
+                raise OSError  # of exec: Python 3.13 would take the text of `python -c` for it
             texts[name] = inspect.getsource(current)
         except (OSError, TypeError):  # Python keeps no source: the compiled code instead
             texts[name] = _compiled(getattr(current, "__code__", None) or name)

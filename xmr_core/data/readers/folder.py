@@ -4,7 +4,6 @@ import csv
 import hashlib
 import io
 import json
-import math
 import os
 import re
 from collections import Counter, defaultdict
@@ -504,11 +503,8 @@ def _beside(base: Path, images: Iterable[str], faults: FaultLog) -> WrittenCapti
 
 def _is_label(line: str) -> bool:
     """Whether it is a box of an object, as YOLO and KITTI write it: numbers, with one name at most."""
-    numbers = 0
-    for word in line.split():
-        with suppress(ValueError):
-            numbers += math.isfinite(float(word))
-    return numbers >= max(4, len(line.split()) - 1)
+    numbers = re.findall(r"(?<!\S)[-+]?\d*\.?\d+(?:e[-+]?\d+)?(?!\S)", line)
+    return len(numbers) >= max(4, len(line.split()) - 1)
 
 
 # The corpus of a folder.
