@@ -163,13 +163,13 @@ def rm(arguments: argparse.Namespace) -> int:
     if not arguments.yes:
         print(f"delete the run {run} and its trained model? [y/N] ", end="", file=sys.stderr, flush=True)
         if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-            print("nothing was deleted; --yes deletes without a question", file=sys.stderr)
+            say("nothing was deleted; --yes deletes without a question", sys.stderr)
             return 1
     before, freed = short_names(), remove_run(run) / 1e6
-    print(f"deleted {run}, {freed:.1f} MB; cached features stay for other runs (`info` says where)")
+    say(f"deleted {run}, {freed:.1f} MB; cached features stay for other runs (`info` says where)")
     for name, own in short_names().items():
         if before.get(name) != own:
-            print(f"{name} is now the short name of {own}")
+            say(f"{name} is now the short name of {own}")
     return 0
 
 
@@ -283,7 +283,7 @@ def search(arguments: argparse.Namespace) -> int:
             raise BadInput("--fast searches images, and captions answer an image here. Leave out --fast.")
     table, lines = ranking.search(library, text, file, arguments.k, elements), []
     if len(table) < arguments.k:
-        print(f"{len(table)} answers, and not {arguments.k}: there are no more", file=sys.stderr)
+        say(f"{len(table)} answers, and not {arguments.k}: there are no more", sys.stderr)
     if arguments.explain:
         query = ranking.Query("text", text) if file is None else ranking.Query("upload", pixels=file)
         lines = ["\nwhat adds to the scores", *explain.in_sentences(explain.explained(library, query, table))]
@@ -293,7 +293,7 @@ def search(arguments: argparse.Namespace) -> int:
     said |= {"words without a training caption": nearest, "cut off, beyond what the method reads": [table.attrs["cut"]]}
     for title, words in said.items():
         if any(words):
-            print(printable(f"{title}: {', '.join(words)}"), file=sys.stderr)
+            say(f"{title}: {', '.join(words)}", sys.stderr)
     for name in {"item", "text"} & {*table.columns}:  # names and captions of others
         table[name] = [printable(value).replace("\n", " ") for value in table[name]]
     text = "\n".join([table.to_string(index=False, float_format=lambda v: f"{v:.4f}"), *map(printable, lines)])

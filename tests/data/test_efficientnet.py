@@ -93,9 +93,7 @@ def test_the_network_is_the_sum_of_its_layers(size):
 
 def test_files_that_hold_something_else(tmp_path):
     path = tmp_path / "net.pth"
-    for content, kind, message in (
-        ({"code": print}, DamagedFile, "not a whole file of tensors"),
-    ):
+    for content, kind, message in (({"code": print}, DamagedFile, "not a whole file of tensors"),):
         torch.save(content, path)
         with pytest.raises(kind, match=message):
             EfficientNetLite(read_tensors(path))

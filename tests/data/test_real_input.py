@@ -416,6 +416,8 @@ def test_files_of_words_in_capitals_and_with_a_damaged_line_elsewhere(tmp_path):
     v = Vocabulary.build(["ein Hund", "man's"])
     assert load_word_vectors(tmp_path / "v.txt", v.words)[1].sum() == 2
     assert dict(NearestWords(tmp_path / "v.txt", v)) == {"dogs": "hund"}
+    (tmp_path / "v.txt").write_text("DOG 1 2\nDog 3 4\ndogs 5 6\n")
+    assert load_word_vectors(tmp_path / "v.txt", ["dog", "dogs"])[0].tolist() == [[1, 2], [5, 6]], "the first one"
 
 
 def test_the_rule_that_makes_words_is_kept_with_them():

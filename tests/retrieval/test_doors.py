@@ -259,7 +259,9 @@ def test_what_reads_features_and_what_reads_images_say_so(photos, tmp_path):
         xmr.retrieval.example_model().evaluate(from_arrays(features, texts, splits="test"))
 
 
-@pytest.mark.parametrize("form", ["bytes", "dictionary", "PIL", "array", "path", "dataset", "splits"])
+@pytest.mark.parametrize(
+    "form", ["bytes", "dictionary", "PIL", "array", "path", "dataset", "splits", "rows", "columns"]
+)
 def test_a_frame_with_images_is_the_folder(photos, form):
     corpus, table = load_folder(photos), pd.read_csv(photos / "captions.csv")
     files = [photos / name for name in table["image"]]
@@ -272,6 +274,10 @@ def test_a_frame_with_images_is_the_folder(photos, form):
     }
     frame = table.assign(image=shown.get(form, shown["dictionary"]), caption=[[c] for c in table["caption"]])
     given = SimpleNamespace(to_pandas=lambda: frame)  # as a Dataset of Hugging Face has it
+    if form == "rows":
+        frame = frame.to_dict("records")
+    if form == "columns":
+        frame = frame.to_dict("list")
     if form == "splits":
         given = {s: SimpleNamespace(to_pandas=lambda o=o: o.drop(columns="split")) for s, o in frame.groupby("split")}
     made = from_frame(given if form in ("dataset", "splits") else frame, name="folder")
@@ -287,6 +293,8 @@ def test_a_frame_with_images_is_the_folder(photos, form):
 def test_images_in_memory_that_cannot_be_are_refused(photos):
     with pytest.raises(BadInput, match="an image is a file, bytes"):
         from_frame(pd.DataFrame({"image": [np.zeros((4, 4))], "caption": ["a dog"]}))
+    with pytest.raises(BadInput, match="a frame or a list of rows is needed"):
+        from_frame(str(photos / "captions.csv"))
     with pytest.raises(BadInput, match="no column image"):
         from_frame(pd.DataFrame({"picture": [b""], "caption": ["a dog"]}))
     with pytest.raises(BadInput, match="one image_id to different images"):

@@ -133,6 +133,9 @@ def model():
     ("call", "word"),
     [
         (lambda m: m.encode_texts(["a dog", "  "]), "at least one word"),
+        (lambda m: m.encode_texts("a dog \ud83d"), "at least one word"),
+        (lambda m: m.raw.new_captions(["a dog \ud83d"]), "at least one word"),
+        (lambda m: xmr.from_arrays(np.ones((2, 3)), ["a dog", "a \ud83d"], splits="test"), "captions must be a list"),
         (lambda m: m.encode_texts(None), "sentences must"),
         (lambda m: m.encode_images([]), "no image"),
         (lambda m: m.encode_images(None), "images must be a list"),

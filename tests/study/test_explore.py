@@ -96,7 +96,8 @@ def test_a_sentence_is_encoded_like_a_caption_and_strange_words_are_named(librar
     assert np.allclose(typed, own, atol=1e-5)
     found = rank(library, Query("text", f"{text} zeppelin"))
     assert found.unknown_words == ("zeppelin",) and found.relevant.empty and "annotated" not in found.table
-    assert library.raw.words_of("zeppelin " + text.split()[0]) == ([text.split()[0]], ["zeppelin"])
+    reading = library.raw.captions.readings(["zeppelin " + text.split()[0]])[0]
+    assert (reading.words, reading.unknown) == ((text.split()[0],), ("zeppelin",))
     with pytest.raises(BadInput, match="knows none of the words 'zeppelin', 'oboe'"):
         rank(library, Query("text", "zeppelin oboe"))
 

@@ -165,6 +165,11 @@ def decoded_text(content: bytes, source: object, separator: bytes = b"\n") -> tu
     return separator.decode().join(texts), [n for n, fine in enumerate(sound, 1) if not fine]
 
 
+def is_text(value: object) -> bool:
+    """Whether it is a string that UTF-8 can write; one with half a character (U+D800 to U+DFFF) it cannot."""
+    return isinstance(value, str) and not re.search("[\ud800-\udfff]", value)
+
+
 def say(text: object, file: TextIO | None = None) -> None:
     """Print a line that may hold texts of others, by default where `print` does."""
     print(printable(text), file=file, flush=True)

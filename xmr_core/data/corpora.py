@@ -11,6 +11,7 @@ from torch import Tensor
 
 from xmr_core.base import fingerprint
 from xmr_core.base.errors import BadInput, unknown
+from xmr_core.base.paths import is_text
 from xmr_core.base.types import SPLITS, Corpus, Relevance
 from xmr_core.data import readers
 from xmr_core.data.config import DataConfig
@@ -149,7 +150,7 @@ def from_arrays(
     if texts and image_of is None and all(isinstance(own, list | tuple | np.ndarray | pd.Series) for own in texts):
         image_of = np.repeat(np.arange(len(texts)), [len(own) for own in texts])
         texts = [text for own in texts for text in own]
-    if not all(isinstance(text, str) for text in texts):
+    if not all(is_text(text) for text in texts):
         raise BadInput("captions must be a list of sentences, or a list of sentences for each image, without image_of.")
     if image_of is None and len(texts) != n:
         usual = f"; for {len(texts) // n} an image in turn: np.repeat(np.arange({n}), {len(texts) // n})"

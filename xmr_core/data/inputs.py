@@ -17,7 +17,7 @@ from tqdm.auto import tqdm
 
 from xmr_core.base import files, fingerprint
 from xmr_core.base.errors import BadInput, DamagedFile, require_number
-from xmr_core.base.paths import require_trusted
+from xmr_core.base.paths import is_text, require_trusted
 from xmr_core.base.row_file import JoinedRows, RowFile
 from xmr_core.base.tensors import padded
 from xmr_core.base.types import Brief, Corpus, Features, Pixels, Tokens
@@ -527,15 +527,13 @@ class RawInputs(Brief):
         return self._describer().images_of(corpus, progress, rows)
 
     def new_captions(self, texts: Sequence[str]) -> Tokens | Features:
-        """Sentences, as the corpus's captions are given to a method. Raises: BadInput for none or an empty one."""
+        """Sentences, as the corpus's captions are given to a method. Raises: BadInput for none, an empty one
+        or what is no string."""
         if not len(texts):
             raise BadInput("no sentence given; give at least one.")
+        if wrong := [text for text in texts if not is_text(text) or not text.strip()]:
+            raise BadInput(f"sentences must be strings with at least one word, in Unicode, got {wrong[0]!r}.")
         return self.captions(texts)
-
-    def words_of(self, text: str) -> tuple[list[str], list[str]]:
-        """(words or pieces that are known or read as others, those that are not known)."""
-        reading = self.captions.readings([text])[0]
-        return list(reading.words), list(reading.unknown)
 
     def to(self, device: torch.device | str) -> None:
         """Let the frozen networks that read images and sentences compute on another device; what has none stays."""

@@ -8,7 +8,7 @@ from collections import ChainMap, Counter, UserDict, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 from unicodedata import normalize
 
@@ -318,12 +318,12 @@ _LONGEST = 1 << 20  # bytes of a line
 _NUMBER = re.compile(r"[-+]?\d*\.?\d+(e[-+]?\d+)?", re.I)
 
 
-def word_vector_lines(path: Path) -> Iterator[tuple[int, str, str]]:
-    """(number of the line, word, its numbers with single blanks between them) of a text file of word vectors.
+def word_vector_lines(path: Path) -> Iterator[tuple[str, Callable[[], Float[np.ndarray, " d"]]]]:
+    """(word, function that reads its numbers) of each line of a text file of word vectors.
 
     The first line may be a head, 'words width', as word2vec and fastText write it. A word may hold blanks, as some of
-    GloVe's 840 billion do. Raises: BadInput for a line that is too long, or has another number of numbers than the
-    first.
+    GloVe's 840 billion do. Raises: BadInput for a line that is too long or has another number of numbers than the
+    first, and of the function for something that is no finite number.
     """
     width = 0
     with open(path, "rb") as f:
@@ -340,7 +340,17 @@ def word_vector_lines(path: Path) -> Iterator[tuple[int, str, str]]:
             if len(parts) <= width or any(_NUMBER.fullmatch(part) for part in surplus):
                 count = f"{line.count(' ')} numbers, the lines before it {width}"
                 raise BadInput(f"{path} line {number} has {count}. The file is damaged.")
-            yield number, parts[0], line[len(parts[0]) + 1 :]
+            yield parts[0], partial(_finite, line[len(parts[0]) + 1 :], f"{path} line {number}")
+
+
+def _finite(numbers: str, place: str) -> Float[np.ndarray, " d"]:
+    try:
+        values = np.fromstring(numbers, np.float32, sep=" ")
+    except ValueError:
+        values = np.array(np.nan)
+    if not np.isfinite(values).all():
+        raise BadInput(f"{place} holds something that is no finite number. It is damaged.")
+    return values
 
 
 # Word vectors from a text file of GloVe, word2vec or fastText.
@@ -351,8 +361,9 @@ def load_word_vectors(
 ) -> tuple[Float[np.ndarray, "v d"], Bool[np.ndarray, " v"]]:
     """Vectors for a vocabulary, and which words have one in the file.
 
-    A word that the file lacks is tried without '-', '.' and apostrophes, as its part before '/', and as the file's word
-    in small letters. Other words get numbers drawn from N(0, s²), with s the standard deviation of those in the file.
+    A word that the file lacks is tried without '-', '.' and apostrophes, as its part before '/', and as the file's
+    first word that is the same in small letters. Other words get numbers drawn from N(0, s²), with s the standard
+    deviation of those in the file.
     Raises: BadInput for a file that does not exist or holds none of the words, or naming a line with another number of
         numbers, or with something that is no number.
 
@@ -369,18 +380,12 @@ def load_word_vectors(
             rows_of[composed(spelling)].add(row)
     read: dict[int, np.ndarray] = {}
     exact: set[int] = set()  # rows that were read under the word's own spelling
-    for number, spelling, values in word_vector_lines(path):
-        for row in rows_of.get(composed(spelling)) or rows_of.get(small(spelling), ()):
-            if row in exact and spelling != words[row]:
-                continue
-            try:
-                read[row] = np.array(values.split(" "), np.float32)
-            except ValueError:
-                read[row] = np.array(np.nan, np.float32)
-            if not np.isfinite(read[row]).all():
-                raise BadInput(f"{path} line {number} holds something that is no finite number. It is damaged.")
+    for spelling, numbers in word_vector_lines(path):
+        for row in rows_of.get(composed(spelling)) or rows_of.get(small(spelling), set()) - read.keys():
             if spelling == words[row]:
                 exact.add(row)
+            if spelling == words[row] or row not in exact:
+                read[row] = numbers()
     if not read:
         raise BadInput(f"{path} knows none of the {len(words)} words. Is it a GloVe text file of this language?")
     covered = np.isin(np.arange(len(words)), list(read))
@@ -427,9 +432,9 @@ class NearestWords(UserDict):
 
     def _computed(self) -> dict[str, str]:
         read: dict[str, np.ndarray] = {}  # of two words that are queried alike, the first
-        for _, word, values in word_vector_lines(self._vectors):
-            with suppress(ValueError):  # a damaged line outside the vocabulary only lacks a word
-                read.setdefault(small(word), np.fromstring(values, np.float32, sep=" "))
+        for word, numbers in word_vector_lines(self._vectors):
+            with suppress(BadInput):  # a damaged line outside the vocabulary only lacks a word
+                read.setdefault(small(word), numbers())
         words, vectors = [*read], np.stack([*read.values()])
         vectors /= np.linalg.norm(vectors, axis=1, keepdims=True).clip(1e-12)
         trained = np.array([word in self._vocabulary.numbers and word != UNKNOWN for word in words], bool)

@@ -1,6 +1,5 @@
 """A trained model in three lines: load it, encode sentences and images, score and rank them."""
 
-import re
 import tempfile
 import warnings
 from collections.abc import Iterable, Sequence
@@ -59,8 +58,6 @@ class Model(Brief):
         Raises: BadInput for no sentence, an empty one, or something else than strings.
         """
         texts = [texts] if isinstance(texts, str) else in_order(texts, "sentences")
-        if wrong := [t for t in texts if not isinstance(t, str) or not t.strip() or re.search("[\ud800-\udfff]", t)]:
-            raise BadInput(f"sentences must be strings with at least one word, got {wrong[0]!r}.")
         inputs = self.raw.new_captions(texts)
         for message in unread(self.raw.captions.readings(texts)):
             warnings.warn(message, stacklevel=3)
@@ -156,7 +153,7 @@ class Model(Brief):
         if self.raw.vocabulary is None or self.method.similarity.compares not in ("tokens", "graphs"):
             return []
         every = rule(self.raw.vocabulary.tokeniser)(text)  # <unk> stands for a word that is not known, or nothing does
-        readings = (["<start>", *words, "<end>"] for words in (every, self.raw.words_of(text)[0]))
+        readings = (["<start>", *words, "<end>"] for words in (every, self.raw.captions.readings([text])[0].words))
         return next((words for words in readings if len(words) == count), [])
 
     def evaluate(

@@ -2,7 +2,6 @@
 right, and the rank of every right one. In large galleries an engine proposes items and the exact similarity ranks them.
 """
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -47,8 +46,6 @@ class Query(Brief):
             object.__setattr__(self, "pixels", pixels_of(self.pixels))  # refuses what is no image
         elif (self.text.strip() if self.kind == "text" else self.item) == "":  # 0 is an id
             raise BadInput(f"the {self.kind} is empty; type what the image should show, or give an id.")
-        elif re.search("[\ud800-\udfff]", self.text):
-            raise BadInput(f"{self.text!r} holds bytes that are no text: is the terminal set to UTF-8?")
 
     @property
     def target(self) -> str:

@@ -123,7 +123,7 @@ def example_query(library: Library, seed: int) -> Query:
     if len(library.caption_ids):
         return random_query(library, "caption", seed)
     for text in _EXAMPLES:
-        if not library.raw.words_of(text)[1]:  # all are known
+        if not library.raw.captions.readings([text])[0].unknown:  # all are known
             return Query("text", text)
     raise BadInput("type a sentence with words of the captions on which the method was trained.")
 

@@ -17,7 +17,7 @@ from jaxtyping import Bool, Int
 
 from xmr_core.base.errors import BadInput, DamagedFile, XmrError, require_number
 from xmr_core.base.fingerprint import content_hash, file_content, files_content
-from xmr_core.base.paths import decoded, decoded_text, read_regular
+from xmr_core.base.paths import decoded, decoded_text, is_text, read_regular
 from xmr_core.base.types import SPLITS, Corpus, Relevance
 from xmr_core.features.images import OTHER_SUFFIXES, RESOLUTION, SUFFIXES, image_reader, is_image
 from xmr_core.features.words import tokenise
@@ -351,8 +351,8 @@ def usable_tables(
             raise BadInput(f"{name}: the {kind} must be a DataFrame with columns {needed}. {_REMEDY}")
         faults.refuse(f"{name}: ids of {kind} repeat", table.index[table.index.duplicated()])
     images, captions = (table[~table.index.duplicated()] for table in (images, captions))
-    written = np.array([isinstance(text, str) for text in captions["text"]], bool)
-    faults.refuse(f"{name}: captions whose text is no string (NaN, say)", captions.index[~written])
+    written = np.array([is_text(text) for text in captions["text"]], bool)
+    faults.refuse(f"{name}: captions whose text is no string (NaN) or no whole one", captions.index[~written])
     captions = captions[written]
     missing = ~captions["image_id"].isin(images.index)
     empty = ~missing & np.array([not tokenise(text) for text in captions["text"]], bool)

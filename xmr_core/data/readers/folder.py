@@ -548,7 +548,8 @@ def from_frame(frame, images: Path | str | None = None, name: str = "frame") -> 
 
     frame: a row for each caption, or for each image with a list of captions; columns as in a caption file: image (or
     file, filename, file_name), caption (or text, captions) and, if wanted, split and caption_id. Also a `Dataset` of
-    Hugging Face, or anything else with `to_pandas`; or a mapping from split to such tables.
+    Hugging Face, or anything else with `to_pandas`; a list
+    of rows, a mapping from column to values; or a mapping from split to such tables.
     images: the folder; names of images and splits are understood as by `load_folder`. None: the column image holds the
     images themselves, as PIL images, arrays, bytes of a file, paths, or {'bytes': …, 'path': …}. They are named by a
     column image_id, else by their path below the common folder, else by their content, so that equal images are one.
@@ -565,7 +566,7 @@ def from_frame(frame, images: Path | str | None = None, name: str = "frame") -> 
     {'dog.png#0': 'A dog.', 'dog.png#1': 'A pet.'}
     """
     assembly.require_name(name)
-    if isinstance(frame, Mapping):
+    if isinstance(frame, Mapping) and not _text_columns(tuple(map(_column, frame))):
         tables = {split: _table(part) for split, part in frame.items()}
         frame = pd.concat([t if "split" in t else t.assign(split=split) for split, t in tables.items()])
     frame, faults = _table(frame), FaultLog()
@@ -580,7 +581,9 @@ def from_frame(frame, images: Path | str | None = None, name: str = "frame") -> 
 
 
 def _table(frame) -> pd.DataFrame:
-    return frame.to_pandas() if hasattr(frame, "to_pandas") else frame
+    if isinstance(frame, str | Path | type(None)):
+        raise BadInput(f"a frame or a list of rows is needed, got {frame!r:.60}; load_folder reads files.")
+    return pd.DataFrame(frame.to_pandas() if hasattr(frame, "to_pandas") else frame)
 
 
 def _images_in(frame: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, Path | ImageBytes]]:
