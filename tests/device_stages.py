@@ -10,11 +10,13 @@ import numpy as np
 import torch
 import torch._dynamo  # every optimiser imports it; here once, before a process is forked for each method
 from second_device import NAME, Stand
-from tiny import tiny_config
+from tiny import TINY, tiny_config
 from tiny_models import save
 
+from xmr_core.base.errors import TrainingFailed
 from xmr_core.base.machine import resolve_device
-from xmr_core.data.batches import Batches
+from xmr_core.data.batches import Augmentation, Batches
+from xmr_core.data.prepare import DataConfig, prepare
 from xmr_core.evaluation.analysis import encode_split
 from xmr_core.evaluation.evaluate import evaluate
 from xmr_core.methods.checkpoint import load_method
@@ -23,7 +25,8 @@ from xmr_core.models.load import load
 from xmr_core.retrieval.explain import pair_of, without_each_cell, without_each_word
 from xmr_core.retrieval.library import open_library
 from xmr_core.retrieval.ranking import Query, rank
-from xmr_core.training import TrainConfig, train
+from xmr_core.training import TrainConfig, loop, train
+from xmr_core.training.loop import load_state
 from xmr_core.training.runs import ensemble_of, train_or_load
 
 
@@ -55,6 +58,69 @@ def read_with_frozen_networks(folder: Path) -> None:
         back = plain.to("cpu").similarity(images, texts)
     assert torch.equal(back, scores), "there and back"
     assert [table["item"].item() for table in ranked] == scores.argmax(0).tolist()
+
+
+STEPS, LOOKS = 12, 4  # steps of an epoch, and between two looks
+
+
+def few_steps(method: str, options: dict):
+    """(a model, batches of an epoch of STEPS steps), which are looked at every so many."""
+    torch.inference_mode = torch.no_grad
+    prepared = prepare(DataConfig(size="tiny"), progress=iter)
+    torch.manual_seed(0)
+    model = build(method, prepared.inputs, **{**TINY.get(method, {}), "d": 16, **options})
+    batches = Batches(prepared.splits["train"], 16, 2, 0, augment=Augmentation(cell_drop=0.3, word_drop=0.1))
+    plan, loop._READ_EVERY = batches.plan(0), LOOKS
+    batches.plan = lambda epoch: (plan * STEPS)[:STEPS]
+    batches.__class__ = type("Steps", (Batches,), {"__len__": lambda batches: STEPS})
+    return model, batches
+
+
+def train_without_waits(method: str, options: dict, broken: str = "") -> None:
+    """Raises: AssertionError where a step of training reads a number of the stand-in, counts something there, or copies
+    what is awaited; only the loop may, once in so many steps. broken: a part of the method that reads one."""
+    model, batches = few_steps(method, options)
+    parts = {"similarity": model.similarity, "head": model.image_head, "loss": model.objective}
+    if broken in parts:
+        parts[broken].register_forward_hook(lambda *made: next(model.parameters()).sum().item() and None)
+    elif broken == "loop":
+        clip = loop.clip_gradients
+        loop.clip_gradients = lambda *given: (norm := clip(*given), norm.item())[0]
+    counts = []
+    with Stand():
+        Stand.waits, model = [], model.to(NAME)
+        seen = lambda event: counts.append(len(Stand.waits)) if "epoch_done" not in event else None  # noqa: E731
+        train(model, batches, lambda m: {"value": 0.0}, TrainConfig(epochs=1, precision="float32"), report=seen)
+    wanted = [int(step % LOOKS == 0 or step == STEPS - 1) for step in range(1, STEPS)]  # after the first
+    assert np.diff(counts).tolist() == wanted, Stand.waits[counts[0] :]
+
+
+def stop_at_the_first_bad_step(folder: Path) -> None:
+    """Raises: AssertionError unless a loss or a gradient that is no number stops training within so many steps, named
+    by its own step, and before anything of it is saved."""
+    for bad, said in (("loss", "diverged: the loss is nan"), ("gradient", "gradient has norm nan")):
+        for seconds, state in ((1e9, None), (0.0, folder / bad)):
+            model, batches = few_steps("vse++", {})
+            steps = []
+            factor = lambda steps=steps: torch.nan if len(steps) == 5 else 1.0  # noqa: E731
+            if bad == "loss":
+                model.objective.register_forward_hook(lambda m, x, made, f=factor: (made[0] * f(), made[1]))
+            with Stand():
+                model = model.to(NAME)
+                if bad == "gradient":
+                    model.image_encoder.project.weight.register_hook(lambda grad, f=factor: grad * f())
+                config, kept = TrainConfig(epochs=1, precision="float32"), {"save_every_seconds": seconds}
+                try:
+                    train(model, batches, lambda m: {"value": 0.0}, config, state, steps.append, **kept)
+                except TrainingFailed as e:
+                    assert said in str(e) and "epoch 0 step 5" in str(e), str(e)
+                else:
+                    raise AssertionError("nothing stopped it")
+            assert 5 <= len(steps) < 5 + LOOKS
+            if state is not None:
+                saved = load_state(state)
+                assert saved["progress"]["step"] == 5
+                assert all(w.isfinite().all() for w in saved["method"].values() if w.is_floating_point())
 
 
 RESUMED = ("dive", "sgraf", "pcme++", "vse+2ad")  # one of each kind of state: a set, BatchNorm, mixing, a schedule

@@ -289,3 +289,20 @@ def slots(w, locals_, global_, iterations, heads, positions=None, over="slots"):
     P = [layer_norm(e, w["norm_last.weight"], w["norm_last.bias"]) for e in E]
     g = layer_norm(global_, w["norm_global.weight"], w["norm_global.bias"])
     return np.array([unit(p + g) for p in P]), np.array(P)
+
+
+def gru(rows, w, u, b, c):
+    """The states after each row of x, of weights W, U "3h e", "3h h" and b, c "3h" in the order r, z, n."""
+    w, u, b, c = (t.tolist() for t in (w, u, b, c))
+    size = len(u[0])
+    h, states = [0.0] * size, []
+    sigmoid = lambda v: 1 / (1 + math.exp(-v))  # noqa: E731
+    for x in rows:
+        of_x = [sum(p * q for p, q in zip(w[k], x, strict=True)) + b[k] for k in range(3 * size)]
+        of_h = [sum(p * q for p, q in zip(u[k], h, strict=True)) + c[k] for k in range(3 * size)]
+        r = [sigmoid(of_x[k] + of_h[k]) for k in range(size)]
+        z = [sigmoid(of_x[k] + of_h[k]) for k in range(size, 2 * size)]
+        new = [math.tanh(of_x[2 * size + k] + r[k] * of_h[2 * size + k]) for k in range(size)]
+        h = [(1 - z[k]) * new[k] + z[k] * h[k] for k in range(size)]
+        states.append(h)
+    return states

@@ -6,6 +6,8 @@ the operation and the shapes, as a GPU would. Numbers are those of the CPU; noth
 cells of the plain formula, because the fused ones do not know this device, so their last bits may differ.
 """
 
+import sys
+
 import torch
 from torch.utils import backend_registration
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -19,6 +21,11 @@ _POSITIONS = {
     _ATEN._unsafe_index.Tensor,
 }  # fmt: skip
 _PACKS = {_ATEN._pack_padded_sequence.default}
+# how large their results are is known when their numbers are
+_SIZED = {
+    _ATEN.nonzero.default, _ATEN.masked_select.default, _ATEN._unique2.default, _ATEN.unique_consecutive.default,
+    _ATEN.unique_dim.default, _ATEN.repeat_interleave.Tensor, _ATEN.equal.default, _ATEN.bincount.default,
+}  # fmt: skip
 _WHOLE = set()  # operations that turned out to consist of no others
 
 
@@ -52,6 +59,7 @@ class Wrapped(torch.Tensor):
         return f"Wrapped({self.held})"
 
     def tolist(self):
+        _wait("tolist")
         return self.detach().held.tolist()
 
     @classmethod
@@ -64,6 +72,7 @@ class Stand(TorchDispatchMode):
     accelerators do."""
 
     single = False
+    waits = None  # a list takes (operation, where in the package) of everything that a host would wait for
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         if function not in _WHOLE:
@@ -99,11 +108,39 @@ for _name in ("mm", "bmm", "addmm", "matmul", "linear"):
 torch.__future__.set_overwrite_module_params_on_conversion(True)
 
 
+def _wait(operation):
+    """Note a number that the host reads of the device, or a copy between the two that it stands still for."""
+    if Stand.waits is None:
+        return
+    frame = sys._getframe(1)
+    while frame and "xmr_core" not in frame.f_code.co_filename.split("/"):
+        frame = frame.f_back
+    where = f"{frame.f_code.co_filename.split('xmr_core/')[-1]}:{frame.f_lineno}" if frame else "elsewhere"
+    Stand.waits.append((str(operation), where))
+
+
+def _is_awaited(function, args, kwargs, tensors, here, asked):
+    if function is _ATEN._local_scalar_dense.default or (here and function in _SIZED):
+        return here
+    if function in _POSITIONS and here:  # of Booleans the places are counted; numbers of the host are copied
+        places = [a for a in args[1] if a is not None]
+        return any(a.dtype == torch.bool or not isinstance(a, Wrapped) for a in places)
+    if function not in _COPIES:
+        return False
+    goes = (
+        isinstance(args[0], Wrapped) if function is _ATEN.copy_.default else asked == NAME or (asked is None and here)
+    )
+    comes = isinstance(args[1 if function is _ATEN.copy_.default else 0], Wrapped)
+    return goes != comes and not (goes and kwargs.get("non_blocking", len(args) > 2 and args[2]))
+
+
 def _run(function, args, kwargs):
     tensors = []
     _map(lambda a: tensors.append(a) if isinstance(a, torch.Tensor) else None, (args, kwargs))
     here = any(isinstance(a, Wrapped) for a in tensors)
     asked = torch.device(kwargs["device"]).type if kwargs.get("device") is not None else None
+    if Stand.waits is not None and _is_awaited(function, args, kwargs, tensors, here, asked):
+        _wait(function)
     if here and function not in _COPIES | _PACKS:
         # single numbers may come from anywhere
         plain = [tuple(a.shape) for a in tensors if not isinstance(a, Wrapped) and a.ndim]

@@ -42,5 +42,26 @@ def test_no_stage_mixes_devices(method, options, tmp_path, in_a_process_of_its_o
     in_a_process_of_its_own("pass_every_stage", method, options, tmp_path)
 
 
+WAITS = [(name, options) for name, spec in papers().items() for options in spec.variants.values()] + [
+    ("dive", {"similarity": "mp", "objective": "triplet"}), ("dive", {"nested": True, "slots": 2}),
+    ("scan", {"objective": "siglip"}), ("chan", {"coding": "vsa", "pooling": "softmax"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("method", "options"), WAITS, ids=[" ".join(map(str, case)) for case in WAITS])
+def test_a_step_does_not_wait_for_the_device(method, options, in_a_process_of_its_own):
+    in_a_process_of_its_own("train_without_waits", method, options)
+
+
+@pytest.mark.parametrize("broken", ["similarity", "head", "loss", "loop"])
+def test_a_number_that_is_read_is_seen(broken, in_a_process_of_its_own):
+    with pytest.raises(AssertionError, match="_local_scalar_dense"):
+        in_a_process_of_its_own("train_without_waits", "dive", {}, broken)
+
+
+def test_what_is_no_number_stops_training(tmp_path, in_a_process_of_its_own):
+    in_a_process_of_its_own("stop_at_the_first_bad_step", tmp_path)
+
+
 def test_a_loaded_model_takes_its_frozen_networks_along(tmp_path, in_a_process_of_its_own):
     in_a_process_of_its_own("read_with_frozen_networks", tmp_path)

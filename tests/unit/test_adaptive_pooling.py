@@ -224,7 +224,7 @@ def test_the_authors_adaptive_objective(name):
     total = loss(scores, match)
     assert loss.history == [tuple(case["out.num_negs"].tolist())]
     for side, k, s in (("t2i", loss.history[0][0], scores.T), ("i2t", loss.history[0][1], scores)):
-        assert torch.equal(loss.hardest(s, match, k), case[f"out.neg_idx_{side}"])
+        assert torch.equal(loss.hardest(s, match)[:, :k], case[f"out.neg_idx_{side}"])
     close(total, case["out.loss"])
     close(loss._one_way(scores.T, match.T, loss.history[0][0]), case["out.loss_t2i"])
     close(loss._one_way(scores, match, loss.history[0][1]), case["out.loss_i2t"])

@@ -109,6 +109,11 @@ def processor() -> str:
     return ", ".join([name, *numbers])
 
 
+def pins_memory(device: str | torch.device) -> bool:
+    """Whether a device copies from pinned memory while the host goes on."""
+    return torch.device(device).type in ("cuda", "xpu")
+
+
 def random_state(device: str | torch.device) -> torch.Tensor | None:
     """The state of a device's own random generator, as a CPU tensor; None for the CPU and for backends without one.
 

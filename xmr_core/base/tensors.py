@@ -7,8 +7,10 @@ gradient, whatever it holds. A row of padding alone is refused before, by `requi
 its shapes that reads no numbers.
 """
 
+import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -52,10 +54,47 @@ def xavier(linear: nn.Linear) -> nn.Linear:
     return linear
 
 
+class _Mode(threading.local):
+    checks, branches = True, True
+
+
+_MODE = _Mode()
+
+
+def checking() -> bool:
+    """Whether the numbers of what is given are checked: always, except inside `unchecked`."""
+    return _MODE.checks
+
+
+@contextmanager
+def unchecked(checks: bool = False) -> Iterator[None]:
+    """Inside, in this thread, heads, similarities and losses trust the numbers that they are given, which were looked
+    at before, and on a device no number decides what is computed: the host never waits for it, and a similarity or a
+    loss can be compiled (`torch.compile(fullgraph=True)`) and mapped (`torch.func.vmap`). Shapes are checked still.
+    checks: True checks the numbers too, and computes as without.
+
+    >>> with unchecked():
+    ...     require_finite(torch.tensor([[torch.nan]]))
+    """
+    before = _MODE.checks, _MODE.branches
+    _MODE.checks, _MODE.branches = checks, False
+    try:
+        yield
+    finally:
+        _MODE.checks, _MODE.branches = before
+
+
+def may_branch(*tensors: Tensor) -> bool:
+    """Whether numbers may decide how the rest is computed, as a copy that is spared where nothing is padding: not in
+    what is compiled or mapped, and on a device, where looking is waiting, not inside `unchecked`."""
+    if torch.compiler.is_compiling() or any(torch._C._functorch.is_batchedtensor(t) for t in tensors):
+        return False
+    return _MODE.branches or all(t.device.type == "cpu" for t in tensors)
+
+
 def require_element(mask: Bool[Tensor, "n l"], what: str) -> None:
     """Raise BadInput naming the first row of `mask` without a single valid element."""
-    empty = ~mask.any(-1)
-    if empty.any():
+    if checking() and (empty := ~mask.any(-1)).any():
         row = int(empty.nonzero()[0, 0])
         raise BadInput(f"{what} {row} has no valid element (its mask is all False). Drop it or give it at least one.")
 
@@ -68,8 +107,7 @@ def require_mask(mask: Tensor, x: Float[Tensor, "n l e"]) -> None:
 
 def require_finite(x: Float[Tensor, "n d"], what: str = "item") -> None:
     """Raise BadInput naming the first row with a NaN or infinite number in it."""
-    wrong = ~x.detach().isfinite().all(-1)
-    if wrong.any():
+    if checking() and (wrong := ~x.detach().isfinite().all(-1)).any():
         raise BadInput(f"the vector of {what} {int(wrong.nonzero()[0, 0])} is NaN or infinite.")
 
 
@@ -85,7 +123,7 @@ def require_elements(x: Float[Tensor, "n l e"], mask: Bool[Tensor, "n l"], width
     require_element(mask, what)
     x = x.detach()
     # a total that is not finite may come from padding, and only real elements count
-    if not x.sum(dtype=torch.promote_types(x.dtype, torch.float32)).isfinite():
+    if checking() and not x.sum(dtype=torch.promote_types(x.dtype, torch.float32)).isfinite():
         wrong = mask & ~x.isfinite().all(-1)
         if wrong.any():
             item, element = wrong.nonzero()[0].tolist()

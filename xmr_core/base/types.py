@@ -98,10 +98,19 @@ class Rows(Brief):
         """Item by item, each with the item axis."""
         return (self[row] for row in range(len(self)))
 
-    def to(self, *where):
+    def to(self, *where, non_blocking: bool = False):
         """The same items on another device or in another dtype, which masks and word numbers do not take."""
         places = [x for x in where if not isinstance(x, torch.dtype)]
-        return self._map(lambda t: t.to(*where) if t.is_floating_point() else t.to(*places) if places else t)
+
+        def move(t: Tensor) -> Tensor:
+            target = where if t.is_floating_point() else places
+            return t.to(*target, non_blocking=non_blocking) if target else t
+
+        return self._map(move)
+
+    def pin_memory(self):
+        """The same items in memory that a GPU copies from while the host goes on."""
+        return self._map(Tensor.pin_memory)
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,10 +193,16 @@ class Batch(Brief):
     image_rows: Int[Tensor, " i"]
     caption_rows: Int[Tensor, " t"]
 
-    def to(self, *where) -> "Batch":
+    def to(self, *where, non_blocking: bool = False) -> "Batch":
         """The same batch on another device."""
-        moved = {name: getattr(self, name).to(*where) for name in ("images", "captions", "match")}
-        return replace(self, **moved)
+        return self._map(lambda part: part.to(*where, non_blocking=non_blocking))
+
+    def pin_memory(self) -> "Batch":
+        """As `Rows.pin_memory`."""
+        return self._map(lambda part: part.pin_memory())
+
+    def _map(self, f: Callable) -> "Batch":
+        return replace(self, **{name: f(getattr(self, name)) for name in ("images", "captions", "match")})
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from xmr_core.base.errors import BadInput, require_fields
+from xmr_core.base.tensors import require_element, require_elements, require_finite
 from xmr_core.base.types import Batch, Brief, Features, Pixels, Relevance, Tokens
 from xmr_core.data.inputs import CaptionStates, ImageReader
 
@@ -185,6 +186,17 @@ class Split(Brief):
         return self.captions.lengths if isinstance(self.captions, CaptionStates) else self.captions.mask.sum(1).numpy()
 
 
+def _checked(items: Features | Pixels | Tokens, what: str) -> Features | Pixels | Tokens:
+    """The items. Raises: BadInput as `require_elements`, here on the host: what trains does not look again."""
+    if isinstance(items, Tokens):
+        require_element(items.mask, what)
+    elif isinstance(items, Features):
+        require_elements(items.local_feats, items.mask, items.local_feats.shape[-1], what)
+        if items.global_feat is not None:
+            require_finite(items.global_feat, what)
+    return items
+
+
 @dataclass(eq=False)
 class Batches(Brief):
     """The training batches of a split. They depend on seed, epoch and step only, so an interrupted run can continue.
@@ -256,26 +268,32 @@ class Batches(Brief):
         if self.split.views:
             view = np.random.default_rng([self.seed, 9, epoch, step]).integers(0, self.split.views + 1, len(images))
         return Batch(
-            images=self.augment.images(self.split.images_at(images, view), rng),
-            captions=self.augment.captions(self.split.captions_at(captions), rng),
+            images=_checked(self.augment.images(self.split.images_at(images, view), rng), "image"),
+            captions=_checked(self.augment.captions(self.split.captions_at(captions), rng), "caption"),
             match=torch.from_numpy(np.ascontiguousarray(match)),
             image_rows=torch.from_numpy(self.split.image_rows[images]),
             caption_rows=torch.from_numpy(self.split.caption_rows[captions]),
         )
 
-    def ahead(self, epoch: int, start: int, plan: Plan, workers: int = 1) -> Iterator[Batch]:
+    def ahead(self, epoch: int, start: int, plan: Plan, workers: int = 1, pin: bool = False) -> Iterator[Batch]:
         """The batches of a plan from step `start`; threads read the next ones while one is trained on.
 
-        workers: number of threads; 0 reads in the caller's own. The batches do not depend on it.
+        workers: number of threads; 0 reads in the caller's own. The batches do not depend on it. pin: in memory that a
+        GPU copies from while the host goes on.
         """
         steps = range(start, len(plan))
+
+        def read(step: int) -> Batch:
+            batch = self.batch(epoch, step, plan)
+            return batch.pin_memory() if pin else batch
+
         if workers < 1:
-            yield from (self.batch(epoch, step, plan) for step in steps)
+            yield from map(read, steps)
             return
         pool, waiting = ThreadPoolExecutor(workers), deque()
         try:
             for step in steps:
-                waiting.append(pool.submit(self.batch, epoch, step, plan))
+                waiting.append(pool.submit(read, step))
                 if len(waiting) > workers + 1:
                     yield waiting.popleft().result()
             while waiting:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.utils.parametrizations import weight_norm
 
 from xmr_core.base.errors import BadInput, require_choice
-from xmr_core.base.tensors import masked_max, masked_mean, require_elements, xavier
+from xmr_core.base.tensors import masked_max, masked_mean, may_branch, require_elements, xavier
 from xmr_core.base.types import Features, Pixels
 
 
@@ -21,7 +21,7 @@ class GridEncoder(nn.Module):
 
     p_l is a learned vector for each cell, because the features of a cell do not say where it is. MLP is d → d → d with
     GELU and dropout. g is a frozen global vector, if the features bring one. In training, columns of dropped cells are
-    left out as far as every image of the batch has them to spare: dropping half the cells halves the work.
+    left out, on a CPU, as far as every image of the batch has them to spare: dropping half the cells halves the work.
 
     Args: d_in: width of the frozen features. d: joint width. cells: cells of an image, or 0 for unordered regions,
         which have no p_l. d_global: width of g, 0 for none.
@@ -47,7 +47,8 @@ class GridEncoder(nn.Module):
         cells, place = features.local_feats.shape[1], self.place
         if place is not None and cells != len(place):
             raise BadInput(f"this encoder was made for {len(place)} cells an image, got {cells}.")
-        if self.training and (most := int(features.mask.sum(1).max())) < cells:
+        # on a device, how many are left would have to be read
+        if self.training and may_branch(features.mask) and (most := int(features.mask.sum(1).max())) < cells:
             columns = features.mask.byte().argsort(dim=1, descending=True, stable=True)[:, :most]  # n most
             features = Features(
                 features.local_feats.gather(1, columns[..., None].expand(-1, -1, features.local_feats.shape[-1])),

@@ -2,9 +2,9 @@
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from xmr_core.base.errors import BadInput, require_choice
+from xmr_core.base.recurrent import run_gru
 from xmr_core.base.tensors import masked_max, require_element
 from xmr_core.base.types import Features, Tokens
 from xmr_core.features.pretrained import library
@@ -27,7 +27,7 @@ class GRUEncoder(nn.Module):
     max                     2, d                max over tokens of the averaged states  DivE (author's option)
 
     local: 'words', the word vectors after dropout, "n l word_dim" (DivE, PVSE); or 'states', for each token the
-    averaged (average, max) or concatenated states, "n l d". Sequences are packed, so the GRU never reads padding.
+    averaged (average, max) or concatenated states, "n l d". The GRU never reads padding.
 
     Args: vocabulary: number of words, padding included. vectors: word vectors "vocabulary word_dim" to start from, or
         None for `init`: 'normal' N(0, 1) or 'uniform' ±0.1. train_words: False freezes the word vectors.
@@ -79,20 +79,17 @@ class GRUEncoder(nn.Module):
     def forward(self, tokens: Tokens) -> Features:
         require_element(tokens.mask, "caption")
         words = self.dropout(self.embed(tokens.ids))  # n l word_dim
-        lengths = tokens.mask.sum(1)
-        packed = pack_padded_sequence(words, lengths.cpu(), batch_first=True, enforce_sorted=False)
-        output, final = self.rnn(packed)
-        needs_states = self.local == "states" or self.summary in ("max", "concatenate-max", "concatenate-last-token")
-        states = pad_packed_sequence(output, batch_first=True, total_length=words.shape[1])[0] if needs_states else None
+        states, final = run_gru(self.rnn, words, tokens.mask)
         if self.summary == "concatenate-last-token":
-            pooled = states.gather(1, (lengths - 1).view(-1, 1, 1).expand(-1, 1, states.shape[-1])).squeeze(1)
+            ends = (tokens.mask.sum(1) - 1).view(-1, 1, 1)
+            pooled = states.gather(1, ends.expand(-1, 1, states.shape[-1])).squeeze(1)
         elif self.summary == "concatenate":
             pooled = torch.cat([final[0], final[1]], -1)
         elif self.summary == "last":
             pooled = final[0]
         elif self.summary == "average":
             pooled = final.mean(0)
-        if states is not None and self.summary in ("average", "max"):
+        if self.summary in ("average", "max"):
             states = states.unflatten(-1, (2, -1)).mean(-2)
         if self.summary.endswith("max"):
             pooled = masked_max(states, tokens.mask[..., None], dim=1)

@@ -4,9 +4,9 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from xmr_core.base.errors import BadInput, require_choice, require_flag, require_number
+from xmr_core.base.recurrent import run_gru
 from xmr_core.base.tensors import as_features, global_of, masked_mean
 from xmr_core.base.types import EmbeddingSet, Features, GaussianEmbedding
 from xmr_core.heads.slots import PIENet, attended, attention_layers
@@ -104,12 +104,10 @@ class GaussianHead(nn.Module):
     def _second(self, features: Features) -> Float[Tensor, "n d"]:
         x, mask = features.local_feats, features.mask
         if self.second == "gru":
-            lengths = mask.sum(1)
-            if bool((mask[:, 1:] > mask[:, :-1]).any()):  # padding before a word: real words first, in their order
-                x = x.gather(1, mask.byte().argsort(dim=1, descending=True, stable=True)[..., None].expand_as(x))
-            packed = pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)
-            states = pad_packed_sequence(self.rnn(packed)[0], batch_first=True, total_length=x.shape[1])[0]
-            return states.gather(1, (lengths - 1).view(-1, 1, 1).expand(-1, 1, states.shape[-1])).squeeze(1)
+            order = mask.byte().argsort(dim=1, descending=True, stable=True)  # real words first, in their order
+            states = run_gru(self.rnn, x.gather(1, order[..., None].expand_as(x)), mask.gather(1, order))[0]
+            ends = (mask.sum(1) - 1).view(-1, 1, 1)
+            return states.gather(1, ends.expand(-1, 1, states.shape[-1])).squeeze(1)
         return self.fc2(masked_mean(x, mask[..., None], dim=1) if self.second == "pooled" else features.global_feat)
 
 

@@ -5,9 +5,9 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from xmr_core.base.errors import BadInput, require_flag, require_number
+from xmr_core.base.recurrent import run_gru
 from xmr_core.base.tensors import as_features, masked_softmax
 from xmr_core.base.types import Embedding, Features, GaussianEmbedding
 
@@ -69,13 +69,12 @@ class GPOHead(PoolingHead):
 
     def weights(self, mask: Tensor) -> Float[Tensor, "n l"]:
         """θ of each item, by rank; 0 beyond its number of tokens. For visualisation."""
-        lengths, item = mask.sum(1).unique(return_inverse=True)  # θ is the same for items of one length
-        most = mask.shape[1]
-        codes = self._codes(most).expand(len(lengths), -1, -1)
-        packed = pack_padded_sequence(codes, lengths.cpu(), batch_first=True, enforce_sorted=False)
-        states = pad_packed_sequence(self.gru(packed)[0], batch_first=True, total_length=most)[0]
-        scores = self.linear(states.unflatten(-1, (2, -1)).mean(-2)).squeeze(-1)
+        lengths, most, item = mask.sum(1), mask.shape[1], slice(None)
+        if mask.device.type == "cpu":  # elsewhere, how many lengths there are would have to be read
+            lengths, item = lengths.unique(return_inverse=True)  # θ is the same for items of one length
         valid = torch.arange(most, device=mask.device) < lengths[:, None]
+        states = run_gru(self.gru, self._codes(most).expand(len(lengths), -1, -1), valid)[0]
+        scores = self.linear(states.unflatten(-1, (2, -1)).mean(-2)).squeeze(-1)
         return masked_softmax(scores / self.temperature, valid)[item]
 
     def _codes(self, most: int) -> Float[Tensor, "l p"]:

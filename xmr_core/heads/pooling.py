@@ -5,9 +5,9 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence
 
 from xmr_core.base.errors import BadInput, require_choice, require_flag, require_number
+from xmr_core.base.recurrent import run_gru
 from xmr_core.base.tensors import as_features, as_floats, global_of, masked_max, masked_mean, masked_softmax, xavier
 from xmr_core.base.types import Embedding, Features
 from xmr_core.heads.gpo import GPOHead, PoolingHead, sorted_channels
@@ -150,7 +150,7 @@ class AdaptivePoolHead(PoolingHead):
             return torch.stack([self.share, 1 - self.share]).to(token.dtype).expand(len(token), 2)
         if self.levels != "both" or self.fixed is not None:
             share = {"both": self.fixed, "token": 1.0, "embedding": 0.0}[self.levels]
-            return token.new_tensor([share, 1 - share]).expand(len(token), 2)
+            return torch.cat([token.new_full((len(token), 1), each) for each in (share, 1 - share)], 1)
         return torch.cat([self.balance(token), self.balance(embedding)], 1).softmax(1)
 
 
@@ -230,8 +230,7 @@ class SequenceEncoder(PoolingHead):
     def pool(self, x, mask):
         order = mask.byte().argsort(dim=1, descending=True, stable=True)  # real tokens first, in their order
         x = x.gather(1, order[..., None].expand_as(x))
-        packed = pack_padded_sequence(x, mask.sum(1).cpu(), batch_first=True, enforce_sorted=False)
-        return self.rnn(packed)[1].mean(0)
+        return run_gru(self.rnn, x, mask.gather(1, order))[1].mean(0)
 
 
 class GraphConvolution(PoolingHead):

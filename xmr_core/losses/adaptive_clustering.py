@@ -8,7 +8,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from xmr_core.base.errors import BadInput, require_choice, require_flag, require_number
-from xmr_core.losses.scores import check_scores
+from xmr_core.base.tensors import checking
+from xmr_core.losses.scores import check_scores, mean_of_pairs
 
 FORMS = ("official", "paper")
 MODES = ("adaptive", "constant", "random")
@@ -60,68 +61,71 @@ class AdaptiveClustering(nn.Module):
         require_flag("own_negatives", own_negatives)
         self.form, self.mode, self.negatives, self.temperature = form, mode, negatives, temperature
         self.margin, self.power, self.own_negatives = margin, power, own_negatives
-        self.history: list[tuple[int, int]] = []
+        self._chosen: list[Tensor] = []
 
     def forward(self, scores: Float[Tensor, "i t"], match: Bool[Tensor, "i t"]) -> Float[Tensor, ""]:
         scores, match = check_scores(scores, match, soft="Positives and negatives are counted here.")
-        if not match.any(1).all() or not match.any(0).all() or match.all(1).any() or match.all(0).any():
+        if checking() and not all(m.any(axis).all() for m in (match, ~match) for axis in (0, 1)):
             raise BadInput("every image and caption needs a matching and a non-matching partner.")
         ways = ((scores.T, match.T), (scores, match))
         chosen = tuple(self.how_many(*way) for way in ways)
         if self.training:
-            self.history.append(chosen)
+            self._chosen.append(torch.stack(chosen))
         total = sum(self._one_way(*way, k) for way, k in zip(ways, chosen, strict=True))
         return total / 2 if self.form == "official" else total
 
-    @torch.no_grad()
-    def how_many(self, scores: Float[Tensor, "q g"], match: Bool[Tensor, "q g"]) -> int:
-        """K for queries as rows."""
-        b = scores.shape[1]
-        if self.mode == "constant":
-            k = self.negatives
-        elif self.mode == "random":
-            k = int(torch.randint(1, b, ()))
-        else:
-            k = self._by_state(scores, match, b)
-        return min(max(k, 1), b - 1)
+    @property
+    def history(self) -> list[tuple[int, int]]:
+        return [tuple(k.tolist()) for k in self._chosen]
 
-    def _by_state(self, scores: Tensor, match: Tensor, b: int) -> int:
+    @torch.no_grad()
+    def how_many(self, scores: Float[Tensor, "q g"], match: Bool[Tensor, "q g"]) -> Int[Tensor, ""]:
+        """K for queries as rows; it stays on the device of the scores."""
+        b = scores.shape[1]
+        if self.mode == "adaptive":
+            k = self._by_state(scores, match, b)
+        else:
+            k = self.negatives if self.mode == "constant" else int(torch.randint(1, b, ()))
+            k = torch.full((), k, device=scores.device)
+        return k.clamp(1, max(1, b - 1))
+
+    def _by_state(self, scores: Tensor, match: Tensor, b: int) -> Tensor:
         state = self.alignment(scores, match)
         if self.form == "official":
             state = state + self.uniformity(scores, match)
+            k = ((state.clamp(min=0) ** self.power).cos() * b).trunc() + 1  # a negative base would have no real power
         else:
-            state = state + float(scores.logsumexp((0, 1))) - math.log(scores.numel())
-        if not abs(state) < _LARGEST_STATE:  # also NaN: all negatives, and the training loop names the loss
-            return b
-        if self.form == "official":
-            return int(math.cos(max(state, 0.0) ** self.power) * b) + 1  # a negative base would have no real power
-        return math.floor(b * math.cos(state * math.pi / 4))
+            state = state + scores.logsumexp((0, 1)) - math.log(scores.numel())
+            k = (b * (state * math.pi / 4).cos()).floor()
+        # also of NaN: all negatives, and the training loop names the loss
+        return torch.where(state.abs() < _LARGEST_STATE, k, b).long()
 
     @staticmethod
-    def alignment(scores: Tensor, match: Tensor) -> float:
+    @torch.no_grad()
+    def alignment(scores: Tensor, match: Tensor) -> Float[Tensor, ""]:
         """Mean score of the matching pairs."""
-        return scores[match].mean().item()
+        return mean_of_pairs(scores, match)
 
     @staticmethod
-    def uniformity(scores: Tensor, match: Tensor) -> float:
+    @torch.no_grad()
+    def uniformity(scores: Tensor, match: Tensor) -> Float[Tensor, ""]:
         """Mean of exp(−s) over all pairs, s = 0 for matching ones."""
-        return (-scores.masked_fill(match, 0.0)).exp().mean().item()
+        return (-scores.masked_fill(match, 0.0)).exp().mean()
 
     @torch.no_grad()
-    def hardest(self, scores: Float[Tensor, "q g"], match: Bool[Tensor, "q g"], k: int) -> Int[Tensor, "q k"]:
-        """Columns of the k negatives of every row, the hardest first; see own_negatives for what may be among them."""
+    def hardest(self, scores: Float[Tensor, "q g"], match: Bool[Tensor, "q g"]) -> Int[Tensor, "q g"]:
+        """All columns, the hardest negatives of every row first; see own_negatives for what may be among them."""
         fill = 0.0 if self.form == "official" and self.own_negatives else -torch.inf
-        return scores.masked_fill(match, fill).topk(k, dim=1).indices
+        return scores.masked_fill(match, fill).argsort(dim=1, descending=True, stable=True)
 
-    def _one_way(self, scores: Tensor, match: Tensor, k: int) -> Tensor:
-        rows, columns = match.nonzero(as_tuple=True)
-        hardest = self.hardest(scores, match, k)
-        negatives = scores.gather(1, hardest)
+    def _one_way(self, scores: Tensor, match: Tensor, k: Int[Tensor, ""]) -> Tensor:
+        hardest = self.hardest(scores, match)
+        left_out = torch.arange(scores.shape[1], device=scores.device) >= k
         if not (self.form == "official" and self.own_negatives):  # a row with fewer than k negatives takes those it has
-            negatives = negatives.masked_fill(match.gather(1, hardest), -torch.inf)
-        negatives = negatives[rows]
-        positive = scores[rows, columns] / self.temperature
+            left_out = left_out | match.gather(1, hardest)
+        negatives = scores.gather(1, hardest).masked_fill(left_out, -torch.inf)
+        positive = scores / self.temperature
         if self.form == "paper":
-            return ((negatives / self.temperature).logsumexp(1) - positive).mean()
-        others = ((negatives + self.margin) / self.temperature).logsumexp(1)
-        return (torch.logaddexp(positive, others) - positive).mean()
+            return mean_of_pairs((negatives / self.temperature).logsumexp(1, keepdim=True) - positive, match)
+        others = ((negatives + self.margin) / self.temperature).logsumexp(1, keepdim=True)
+        return mean_of_pairs(torch.logaddexp(positive, others) - positive, match)

@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from xmr_core.base.errors import BadInput, require_choice, require_number
-from xmr_core.base.tensors import as_gaussians, samples_of
+from xmr_core.base.tensors import as_gaussians, may_branch, samples_of
 from xmr_core.base.types import GaussianEmbedding
 from xmr_core.losses.scores import check_scores
 
@@ -130,7 +130,7 @@ def mean_kl_to_normal(
     """½ mean over items and dimensions of [μ² + σ² − 1 − log σ²], images plus captions: the divergence per dimension.
 
     Unlike `kl_to_normal`, its weight does not depend on batch size and width. most: a modality whose value is larger
-    counts as 0, with a warning, as in the authors' code (1e4 there); ∞ keeps every value.
+    counts as 0, with a warning on a CPU, as in the authors' code (1e4 there); ∞ keeps every value.
     Raises: BadInput for other items than distributions.
     Source: Chun, ICLR 2024 (PCME++), the VIB loss; docs/differences.md#x-78, docs/differences.md#x-79.
 
@@ -144,11 +144,12 @@ def mean_kl_to_normal(
         items = as_gaussians(items, what)
         log_variance = 2 * items.log_std
         value = (items.mean.square() + log_variance.exp() - 1 - log_variance).mean() / 2
-        if value > most:
-            warnings.warn(f"the divergence of the {what}s is {float(value):.3g} and is left out.", stacklevel=2)
-        else:
-            total = total + value
-    return torch.as_tensor(total, device=images.mean.device)
+        if most < math.inf:
+            if may_branch(value) and value > most:
+                warnings.warn(f"the divergence of the {what}s is {float(value):.3g} and is left out.", stacklevel=2)
+            value = torch.where(value > most, 0.0, value)
+        total = total + value
+    return total
 
 
 def uniformity(

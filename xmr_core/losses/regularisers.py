@@ -9,6 +9,7 @@ from torch import Tensor
 
 from xmr_core.base.errors import require_choice, require_flag, require_number
 from xmr_core.base.tensors import ANY_LENGTH, Comparable, as_floats, as_sets, single
+from xmr_core.base.types import EmbeddingSet
 
 
 def of_sets(regulariser: Callable) -> Callable:
@@ -95,10 +96,16 @@ def mmd(
     """
     require_number("gamma", gamma, above=0)
     images, captions = as_sets(images, captions, image_mask, caption_mask, normalise=ANY_LENGTH)
-    v, t = single(images.x[images.mask]), single(captions.x[captions.mask])
-    return _kernel_mean(v, v, gamma) - 2 * _kernel_mean(v, t, gamma) + _kernel_mean(t, t, gamma)
+    v, t = (_weighed(items) for items in (images, captions))
+    return _kernel_mean(*v, *v, gamma) - 2 * _kernel_mean(*v, *t, gamma) + _kernel_mean(*t, *t, gamma)
 
 
-def _kernel_mean(x: Float[Tensor, "m d"], y: Float[Tensor, "n d"], gamma: float) -> Tensor:
+def _weighed(items: EmbeddingSet) -> tuple[Float[Tensor, "m d"], Float[Tensor, " m"]]:
+    """All elements with weights of sum 1, 0 for padding."""
+    x = single(torch.where(items.mask[..., None], items.x, 0.0).flatten(0, 1))
+    return x, items.mask.flatten().to(x.dtype) / items.mask.sum()
+
+
+def _kernel_mean(x: Float[Tensor, "m d"], p: Float[Tensor, " m"], y: Tensor, q: Tensor, gamma: float) -> Tensor:
     # torch.cdist also has the slope we want at distance 0, where the derivative does not exist: none
-    return (-gamma * torch.cdist(x, y)).exp().mean()
+    return (p[None] @ (-gamma * torch.cdist(x, y)).exp() @ q[:, None]).squeeze()

@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from xmr_core.base.errors import BadInput, require_flag, require_number
-from xmr_core.base.tensors import as_floats, single
+from xmr_core.base.tensors import as_floats, checking, single
 
 MINING = ("hardest", "all", "semi-hard")
 REDUCTIONS = ("sum", "mean", "batch_mean")
@@ -32,22 +32,26 @@ def check_scores(
     match = torch.as_tensor(match, device=scores.device)
     if match.shape != scores.shape:
         raise BadInput(f"scores {tuple(scores.shape)} and match {tuple(match.shape)} must have one shape.")
-    if not scores.requires_grad and scores.isnan().any():
+    if checking() and not scores.requires_grad and scores.isnan().any():
         raise BadInput("the score of an image and a caption is NaN.")
     if match.dtype != torch.bool:
-        if soft or not match.is_floating_point() or not bool(((match >= 0) & (match <= 1)).all()):
+        in_range = not checking() or ((match >= 0) & (match <= 1)).all()
+        if soft or not match.is_floating_point() or not in_range:
             soft = f"{soft} InfoNCE, PairwiseSigmoid and soft_contrastive take degrees." if soft else _DEGREES
             raise BadInput(f"match must be Boolean, True where a caption describes an image; got {match.dtype}. {soft}")
         match = match.to(scores.dtype)
     return scores, match
 
 
-def positive_pairs(match: Bool[Tensor, "i t"]) -> tuple[Tensor, Tensor]:
-    """(rows, columns) of the matching pairs, row by row. Raises: BadInput when there is none."""
-    rows, columns = match.nonzero(as_tuple=True)
-    if not len(rows):
+def require_pair(match: Bool[Tensor, "i t"] | Float[Tensor, "i t"]) -> None:
+    """Raise BadInput where nothing matches."""
+    if checking() and not match.any():
         raise BadInput(f"no image of this batch matches a caption; match is {tuple(match.shape)}.")
-    return rows, columns
+
+
+def mean_of_pairs(values: Float[Tensor, "i t"], match: Bool[Tensor, "i t"]) -> Float[Tensor, ""]:
+    """The mean over the matching pairs, by shapes alone: a list of the pairs would be as long as their number."""
+    return torch.where(match, values, 0.0).sum() / match.sum()
 
 
 def hinge_triplet(
@@ -78,23 +82,33 @@ def hinge_triplet(
     require_number("margin", margin, low=0)
     if mining not in MINING or reduction not in REDUCTIONS or (mining == "semi-hard" and reduction == "batch_mean"):
         raise BadInput(f"mining is one of {MINING}, reduction one of {REDUCTIONS}; got {mining!r}, {reduction!r}.")
+    require_pair(match)
     return _hinge(scores, match, margin, mining, reduction) + _hinge(scores.T, match.T, margin, mining, reduction)
 
 
 def _hinge(scores: Tensor, match: Tensor, margin: float, mining: str, reduction: str) -> Tensor:
-    row, column = positive_pairs(match)
-    positive = scores[row, column]  # p
+    negatives = scores.masked_fill(match, -torch.inf)
     if mining == "hardest":
-        hardest = scores.masked_fill(match, -torch.inf).amax(1)  # i; −inf where a row has no negative
-        cost = (margin + hardest[row] - positive).relu()
-        count, entries = len(cost), len(scores)
+        # −inf where a row has no negative
+        cost, count, entries = (margin + negatives.amax(1, keepdim=True) - scores).relu(), match.sum(), len(scores)
     else:
-        negative = ~match[row]  # p t
-        cost = torch.where(negative, margin + scores[row] - positive[:, None], 0.0).relu()
-        cost = cost.clamp(max=margin) if mining == "semi-hard" else cost
-        counted = cost > 0 if mining == "semi-hard" else negative
-        count, entries = counted.sum().clamp(min=1), match.numel()
-    return cost.sum() / {"sum": 1, "mean": count, "batch_mean": entries}[reduction]
+        cost, active = _excess(negatives, scores - margin)
+        if mining == "semi-hard":  # min(cost, δ) = cost − [cost − δ]₊
+            cost, counted = cost - _excess(negatives, scores)[0], active
+        else:
+            counted = (~match).sum(1, keepdim=True).expand_as(match)
+        count, entries = torch.where(match, counted, 0).sum().clamp(min=1), match.numel()
+    return torch.where(match, cost, 0.0).sum() / {"sum": 1, "mean": count, "batch_mean": entries}[reduction]
+
+
+def _excess(negatives: Float[Tensor, "i t"], limits: Float[Tensor, "i t"]) -> tuple[Tensor, Tensor]:
+    """(Σ_n [s_n − l]₊, #{s_n > l}), each "i t", over the negatives of a row, for every limit l of the row. The first m
+    of the sorted negatives are above a limit, and their sum less m · l is what they exceed it by: no array of pairs ×
+    negatives is made."""
+    ordered = negatives.sort(1, descending=True).values
+    sums = F.pad(torch.where(ordered.isinf(), 0.0, ordered).cumsum(1), (1, 0))
+    above = torch.searchsorted(-ordered.detach(), -limits.detach().contiguous())
+    return sums.gather(1, above) - above * limits, above
 
 
 class _Scaled(nn.Module):
@@ -145,21 +159,20 @@ class InfoNCE(_Scaled):
     ) -> Float[Tensor, ""]:
         scores, match = check_scores(scores, match)
         scaled = scores * self.scale()
+        require_pair(match)
         one_way = _pairs_one_way if match.dtype == torch.bool else _degrees_one_way
         return (one_way(scaled, match) + one_way(scaled.T, match.T)) / 2
 
 
 def _pairs_one_way(scaled: Tensor, match: Tensor) -> Tensor:
-    row, column = positive_pairs(match)
-    positive = scaled[row, column]
-    negatives = scaled.masked_fill(match, -torch.inf).logsumexp(1)[row]  # −inf where there are none
-    return F.softplus(negatives - positive).mean()
+    negatives = scaled.masked_fill(match, -torch.inf).logsumexp(1, keepdim=True)  # −inf where there are none
+    return mean_of_pairs(F.softplus(negatives - scaled), match)
 
 
 def _degrees_one_way(scaled: Tensor, match: Tensor) -> Tensor:
-    rows = positive_pairs(match > 0)[0].unique()
-    target = match[rows].to(scaled.dtype)
-    return F.cross_entropy(scaled[rows], target / target.sum(1, keepdim=True))
+    total = match.sum(1, keepdim=True)
+    shares = match / torch.where(total > 0, total, 1)
+    return -(shares * scaled.log_softmax(1)).sum() / (total > 0).sum()
 
 
 class PairwiseSigmoid(_Scaled):
@@ -198,13 +211,14 @@ class PairwiseSigmoid(_Scaled):
         self, scores: Float[Tensor, "i t"], match: Bool[Tensor, "i t"] | Float[Tensor, "i t"]
     ) -> Float[Tensor, ""]:
         scores, match = check_scores(scores, match)
-        positive_pairs(match > 0)  # refuses a batch without any
+        require_pair(match)
         target = match.to(scores.dtype)
         scale = self.scale()
-        # a batch without negatives says nothing of their share
-        if self.training and not self.bias_is_set and target.mean() < 1:
-            with torch.no_grad():
-                self.bias.copy_(target.mean().logit(eps=1e-6) - scale * scores.mean())
-                self.bias_is_set.fill_(True)
+        if self.training:
+            with torch.no_grad():  # a batch without negatives says nothing of their share
+                now = ~self.bias_is_set & (target.mean() < 1)
+                bias = target.mean().logit(eps=1e-6) - scale * scores.mean()
+                self.bias.copy_(torch.where(now, bias, self.bias))
+                self.bias_is_set |= now
         logits = scores * scale + self.bias
         return F.binary_cross_entropy_with_logits(logits, target, reduction="sum") / target.sum()

@@ -86,17 +86,19 @@ def mixed(
         lam = torch.where(cut, 1 - taken.float().mean((1, 2)), lam)
     # what a place keeps: all or nothing under CutMix, λ under mixup
     if isinstance(images, Pixels):
-        keep = torch.where(cut[:, None, None], (~taken).float(), lam[:, None, None]).to(images.x)[:, None]
+        keep = torch.where(cut[:, None, None], (~taken).float(), lam[:, None, None]).to(images.x, non_blocking=True)[
+            :, None
+        ]
         return Pixels(_blended(images.x, keep)), lam
     keep = lam[:, None].expand(-1, images.mask.shape[1])
     keep = torch.where(cut[:, None], (~taken).float().flatten(1), keep) if shape else keep
-    own = (keep > 0).to(images.mask.device) & images.mask
-    other = (keep < 1).to(images.mask.device) & images.mask.flip(0)
+    keep = keep.to(images.mask.device, non_blocking=True)
+    own, other = (keep > 0) & images.mask, (keep < 1) & images.mask.flip(0)
     keep = torch.where(own & other, keep.to(images.local_feats), own.to(images.local_feats))[..., None]
     local = torch.where(own[..., None], keep * images.local_feats, 0.0)
     local = local + torch.where(other[..., None], (1 - keep) * images.local_feats.flip(0), 0.0)
     g = images.global_feat
-    pooled = None if g is None else _blended(g, lam.to(g)[:, None])
+    pooled = None if g is None else _blended(g, lam.to(g, non_blocking=True)[:, None])
     return replace(images, local_feats=local, mask=own | other, global_feat=pooled), lam
 
 
@@ -107,7 +109,7 @@ def mixed_degrees(match: Tensor, lam: Float[Tensor, " n"]) -> Float[Tensor, "i t
     [[0.75, 0.25], [0.0, 1.0]]
     """
     match = match.float()
-    return _blended(match, lam.to(match)[:, None])
+    return _blended(match, lam.to(match, non_blocking=True)[:, None])
 
 
 def _blended(x: Tensor, share: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from xmr_core.base.errors import require_choice, require_number
-from xmr_core.base.tensors import as_gaussians, require_same_width, samples_of
+from xmr_core.base.tensors import as_gaussians, may_branch, require_same_width, samples_of
 from xmr_core.base.types import EmbeddingSet, GaussianEmbedding
 from xmr_core.similarities.base import Similarity
 from xmr_core.similarities.pairs import element_products, in_image_blocks
@@ -181,7 +181,7 @@ def bhattacharyya(images: GaussianEmbedding, captions: GaussianEmbedding) -> Flo
         return -(_squares(images.mean, captions.mean) / v + 2 * images.mean.shape[1] * quotient) / 4
 
     def distance(m1, s1, m2, s2):
-        quotient = torch.logaddexp(s1 - s2, s2 - s1) - torch.log(torch.tensor(2.0, dtype=s1.dtype))
+        quotient = torch.logaddexp(s1 - s2, s2 - s1) - math.log(2)
         return ((m1 - m2).square() / ((2 * s1).exp() + (2 * s2).exp()) + 2 * quotient).sum(-1) / 4
 
     return _pairwise(distance, images, captions)
@@ -231,6 +231,8 @@ def _scaled_squares(images: GaussianEmbedding, captions: GaussianEmbedding) -> F
 def _one_variance(images: GaussianEmbedding, captions: GaussianEmbedding) -> Float[Tensor, "i t"] | None:
     """σ₁² + σ₂² where every item has the same σ in all dimensions, else None."""
     require_same_width(images.mean, captions.mean)
+    if not may_branch(images.log_std, captions.log_std):
+        return None
     if not all(bool((s.log_std == s.log_std[:, :1]).all()) for s in (images, captions)):
         return None
     return (2 * images.log_std[:, :1]).exp() + (2 * captions.log_std[None, :, 0]).exp()

@@ -6,7 +6,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from xmr_core.base.errors import BadInput
-from xmr_core.base.tensors import ANY_LENGTH, Comparable, as_set, as_sets
+from xmr_core.base.tensors import ANY_LENGTH, Comparable, as_set, as_sets, may_branch
 from xmr_core.base.types import EmbeddingSet
 from xmr_core.similarities.base import Contributions, Similarity, as_similarity
 
@@ -29,7 +29,7 @@ def first_elements(sets: Comparable, budget: int | None, what: str = "image") ->
         raise BadInput(f"a budget of {budget} elements is more than the {size} that the sets of the {what}s have.")
     if budget == size:
         return sets
-    if full.mask[:, :budget].all():
+    if may_branch(full.mask) and full.mask[:, :budget].all():
         return EmbeddingSet(full.x[:, :budget], full.mask[:, :budget])
     order = full.mask.logical_not().int().argsort(dim=1, stable=True)[:, :budget]  # padding may stand anywhere
     return EmbeddingSet(full.x.gather(1, order[..., None].expand(-1, -1, full.x.shape[2])), full.mask.gather(1, order))

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from xmr_core.base.tensors import masked_softmax, require_element, single
+from xmr_core.base.tensors import masked_softmax, may_branch, require_element, single
 from xmr_core.base.types import EmbeddingSet, Rows
 
 PLAIN_EXPONENT = 40.0  # e^±40 leaves float32 twenty decades of room on either side, for sums and for their gradients
@@ -23,7 +23,7 @@ def real_rows(s: EmbeddingSet) -> Float[Tensor, "n k d"]:
     Raises: BadInput for a set without a real element.
     """
     require_element(s.mask, "set")
-    x = s.x if s.mask.all() else torch.where(s.mask[..., None], s.x, 0.0)
+    x = s.x if may_branch(s.mask) and s.mask.all() else torch.where(s.mask[..., None], s.x, 0.0)
     return single(x)
 
 
@@ -44,7 +44,8 @@ def element_products(x: Float[Tensor, "i k d"], y: Float[Tensor, "t l d"]) -> Fl
 
 def fill_padding(values: Float[Tensor, "i k t l"], images: EmbeddingSet, captions: EmbeddingSet, fill: float) -> Tensor:
     """`values`, but `fill` wherever either element is padding. Sets without padding, the usual case, cost no copy."""
-    if images.mask.all() & captions.mask.all():
+    masks = images.mask, captions.mask
+    if may_branch(*masks) and all(mask.all() for mask in masks):
         return values
     return torch.where(images.mask[:, :, None, None] & captions.mask[None, None, :, :], values, fill)
 
@@ -96,6 +97,8 @@ def bucket_by_length(
     if not len(images) or not len(captions):
         x, y = real_rows(images), real_rows(captions)
         return x.sum((1, 2))[:, None] + y.sum((1, 2))[None]  # one of the two is empty, and so is their sum
+    if not may_branch(captions.mask):
+        return score(images, captions)
     position = torch.arange(1, captions.mask.shape[1] + 1, device=captions.mask.device)
     longest = (captions.mask * position).amax(1)  # the last real element counts, should there be gaps before it
     equal = not split_equal and bool((longest == longest[0]).all())

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from xmr_core.base.errors import require_choice, require_flag, require_number
-from xmr_core.base.tensors import ANY_LENGTH, Comparable, as_sets
+from xmr_core.base.tensors import ANY_LENGTH, Comparable, as_sets, may_branch
 from xmr_core.base.types import EmbeddingSet
 from xmr_core.similarities import pairs
 from xmr_core.similarities.base import Range, Similarity
@@ -191,9 +191,9 @@ def smooth_chamfer(
     _check_alpha(alpha)
     images, captions = as_sets(images, captions, image_mask, caption_mask, normalise)
     x, y = real_rows(images), real_rows(captions)
-    bound = alpha * pairs.longest_row(x) * pairs.longest_row(y)
+    plain = may_branch(x, y) and alpha * pairs.longest_row(x) * pairs.longest_row(y) <= pairs.PLAIN_EXPONENT
     logits = element_products(x, y).mul_(alpha)  # i k t l
-    if bound <= pairs.PLAIN_EXPONENT:
+    if plain:
         near = fill_padding(logits.exp_(), images, captions, 0.0)
         in_caption, in_image = near.sum(3).log(), near.sum(1).log()  # i k t, i t l
     else:

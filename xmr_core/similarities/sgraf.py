@@ -3,6 +3,7 @@
 import copy
 import itertools
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 
 import torch
@@ -11,7 +12,16 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from xmr_core.base.errors import BadInput, require_choice, require_number
-from xmr_core.base.tensors import ANY_LENGTH, Comparable, as_sets, masked_mean, masked_softmax, xavier
+from xmr_core.base.tensors import (
+    ANY_LENGTH,
+    Comparable,
+    as_sets,
+    masked_mean,
+    masked_softmax,
+    may_branch,
+    unchecked,
+    xavier,
+)  # fmt: skip
 from xmr_core.base.types import EmbeddingSet
 from xmr_core.similarities.base import DIRECTIONS, Similarity, roles
 from xmr_core.similarities.kernels import sgraf as kernels
@@ -142,13 +152,16 @@ class GraphReasoning(nn.Module):
 
 def _computed(function: Callable, again: bool, *arguments: Tensor) -> Tensor:
     """function(*arguments); again: its intermediates are not stored, but computed again in the backward pass."""
-    return checkpoint(function, *arguments, use_reentrant=False) if again else function(*arguments)
+    if not again:
+        return function(*arguments)
+    again = nullcontext if may_branch(*arguments) else unchecked  # the backward pass has a thread of its own
+    return checkpoint(function, *arguments, use_reentrant=False, context_fn=lambda: (nullcontext(), again()))
 
 
 def _step(layers: nn.ModuleDict, queries: Tensor, nodes: Tensor, mask: Tensor) -> Tensor:
     """The query nodes, after they have attended to all nodes."""
     logits = nn.functional.linear(queries, *_query_weights(layers)) @ nodes.transpose(-1, -2)
-    if not mask.all():
+    if not (may_branch(mask) and mask.all()):
         logits = logits.masked_fill(~mask[..., None, :], torch.finfo(logits.dtype).min)
     return layers["graph"](logits.softmax(-1) @ nodes).relu_()
 
@@ -251,7 +264,7 @@ class SimilarityNodes(nn.Module):
         contexts, queries = EmbeddingSet(x, x_mask), EmbeddingSet(y, y_mask)
         weights = attend(contexts, queries, self.sharpness)[1]  # b c a q
         attended = (weights.flatten(2).transpose(1, 2) @ real_rows(contexts)).view(len(x), *y.shape)  # b a q d
-        return unit(kernels.AttendedDifference.apply(attended, real_rows(queries), *self.local.parameters()))
+        return unit(kernels.AttendedDifference.apply(attended, real_rows(queries), *self.local.parameters())[0])
 
 
 def _tokens(s: EmbeddingSet) -> EmbeddingSet:

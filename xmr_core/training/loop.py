@@ -17,14 +17,24 @@ from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 from torch.utils._pytree import tree_map
 
 from xmr_core.base import files, machine
-from xmr_core.base.errors import LARGEST, LARGEST_SEED, DamagedFile, TrainingFailed, require_choice, require_fields
+from xmr_core.base.errors import (
+    LARGEST,
+    LARGEST_SEED,
+    DamagedFile,
+    TrainingFailed,
+    require_choice,
+    require_fields,
+    require_flag,
+)
 from xmr_core.base.machine import as_a_run, device_name, own_random_numbers, processor
+from xmr_core.base.tensors import unchecked
 from xmr_core.base.types import Batch, Brief
 from xmr_core.data.batches import Batches
 from xmr_core.methods.method import Method
 
 PATIENCE = 40  # steps in a row with equal scores before a collapse is certain
 FLAT = 2e-3  # standard deviation of all scores of a batch below which items cannot be told apart
+_READ_EVERY = 25  # steps between two looks at what a device computed; each look waits for it
 _SHARE, _ROUNDING, _SAMPLE = 2e-3, 1e-5, 32  # of all spread; of the largest score; images and captions
 TERMS = tuple[Tensor, dict[str, Tensor], Tensor]
 SCHEDULES = ("cosine", "constant", "step")
@@ -72,6 +82,7 @@ class TrainConfig:
             float32 on a CPU.
         pretrained_lr: factor in [0, 1] on the rate of pretrained networks that are fine-tuned. freeze_epochs,
             unfreeze_every: when their stages learn (stages_learning).
+        compile: through torch.compile, where torch can; other last bits, and a minute before the first step.
         seed: of weights and batches. threads: CPU threads of one run. They are part of a run's identity, because
             another order of sums gives other bits.
     Raises: BadInput for a value out of range.
@@ -93,8 +104,10 @@ class TrainConfig:
     pretrained_lr: float = 0.1
     freeze_epochs: int = 1
     unfreeze_every: int = 0
+    compile: bool = False
 
     def __post_init__(self):
+        require_flag("compile", self.compile)
         require_fields(self, _LIMITS, {"schedule": SCHEDULES, "precision": PRECISIONS})
 
 
@@ -354,6 +367,9 @@ def train(
         ahead; results do not depend on them. owner: the run that the state belongs to. ranks: the processes that
         train together; all of them call this, rank 0 with the state_path. code: a hash of the code that trains; going
         on from a state of other code is a message of the history. own: where the method was built, if not here.
+    On a CPU every step is looked at. On a device the host goes ahead of it: losses and norms are read every 25 steps,
+    at the end of an epoch and before a state is written, and a message names the first step that it is about; what is
+    given is checked on the host, and in the first step by heads, similarity and loss too.
     Raises: TrainingFailed when the loss or a gradient is not finite; CannotWrite when the state cannot be written.
 
     >>> from xmr_core.data.prepare import DataConfig, prepare
@@ -369,6 +385,8 @@ def train(
     optimiser = torch.optim.AdamW(_groups(method, config), lr=config.lr, fused=True)
     half = config.precision == "bfloat16" or (config.precision == "auto" and not on_cpu)
     history, watch, sums, best, first_epoch, first_step = History(), CollapseWatch(), {}, None, 0, 0
+    pending: list[tuple[str, list[str], Tensor]] = []  # where, names of the terms, (loss, spread, norm, terms …)
+    loss_of, checks, shown = torch.compile(ranks.loss) if config.compile else ranks.loss, True, math.nan
     place = processor() if on_cpu else device_name(device)
 
     def tell(message: str | None) -> None:
@@ -397,8 +415,21 @@ def train(
     clock = time.process_time if on_cpu else time.monotonic
     steps, started, saved = len(batches), clock() - history.seconds, time.monotonic()
 
+    def read() -> None:
+        """See to what was computed since the last look, step by step."""
+        nonlocal shown
+        rows = torch.stack([row for *_, row in pending]).tolist() if pending else []
+        for (where, names, _), (shown, spread, norm, *terms) in zip(pending, rows, strict=True):
+            tell(watch.see(shown, spread, where))
+            if not math.isfinite(norm):
+                raise TrainingFailed(f"the loss is finite at {where}, and the gradient has norm {norm:g}.")
+            for name, term in zip(names, terms, strict=True):
+                sums[name] = sums.get(name, 0.0) + term
+        pending.clear()
+
     def save(epoch: int, step: int) -> None:
         nonlocal saved
+        read()
         history.seconds = clock() - started
         if state_path is not None:
             progress = {"history": asdict(history), "watch": asdict(watch), "sums": sums, "best": best}
@@ -411,31 +442,30 @@ def train(
         plan = batches.plan(epoch)
         method.train()
         unfreeze(method, epoch, config.freeze_epochs, config.unfreeze_every)
-        for step, batch in enumerate(batches.ahead(epoch, first_step, plan, readers), first_step):
+        read_ahead = batches.ahead(epoch, first_step, plan, readers, machine.pins_memory(device))
+        for step, batch in enumerate(read_ahead, first_step):
             where, position = f"epoch {epoch} step {step}", epoch * steps + step
             schedule = (config.schedule, config.warmup_steps, steps, config.decay_every)
             factor = lr_factor(position, config.epochs * steps, *schedule)
             for group in optimiser.param_groups:
                 group["lr"] = config.lr * group["scale"] * factor
             with own.inside():
-                batch = batch.to(device)
-                with torch.autocast(device.type, torch.bfloat16) if half else nullcontext():
-                    loss, terms, scores = ranks.loss(method, batch, epoch)
+                batch = batch.to(device, non_blocking=True)
+                with torch.autocast(device.type, torch.bfloat16) if half else nullcontext(), unchecked(checks):
+                    loss, terms, scores = loss_of(method, batch, epoch)
                 optimiser.zero_grad(set_to_none=True)
-                value, spread = torch.stack([loss.detach().float(), scores.detach().float().std()]).tolist()
-                tell(watch.see(value, spread, where))
-                tell(own.disturbed)
                 loss.backward()
                 ranks.average_gradients(method)
-                if config.clip:
-                    norm = clip_gradients(method.parameters(), config.clip)
-                    # elsewhere each look waits for the device
-                    if (on_cpu or step + 1 == steps) and not math.isfinite(norm):
-                        raise TrainingFailed(f"the loss is finite at {where}, and the gradient has norm {norm:g}.")
+                norm = clip_gradients(method.parameters(), config.clip) if config.clip else torch.zeros_like(loss)
+                named = {"loss": loss, **terms}
+                row = [loss, scores.detach().float().std(), norm, *named.values()]
+                pending.append((where, list(named), torch.stack([x.detach().float() for x in row])))
+                if on_cpu or checks or step + 1 == steps or len(pending) == _READ_EVERY:
+                    read()  # before the step is taken, so that a CPU keeps the weights that led to a failure
                 optimiser.step()
-                for name, term in {"loss": loss, **terms}.items():
-                    sums[name] = sums.get(name, 0.0) + float(term.detach())
-            report({"epoch": epoch, "step": step + 1, "steps": steps, "epochs": config.epochs, "loss": value})
+                tell(own.disturbed)
+                checks = False
+            report({"epoch": epoch, "step": step + 1, "steps": steps, "epochs": config.epochs, "loss": shown})
             with machine.alone:
                 own.outside = machine.networks_built, torch.get_rng_state()
             if step + 1 < steps and time.monotonic() - saved > save_every_seconds:

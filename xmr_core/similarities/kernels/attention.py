@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from xmr_core.base.tensors import masked_softmax
+from xmr_core.base.tensors import masked_softmax, may_branch
 from xmr_core.base.types import EmbeddingSet
 from xmr_core.similarities.pairs import EPS, PLAIN_EXPONENT, real_rows
 
@@ -30,7 +30,9 @@ def by_blocks(*tensors: Tensor | None) -> bool:
     """Whether a gradient is wanted of tensors on a processor, where blocks in its cache save time. Other devices have
     none to save, and take the plain form."""
     present = [t for t in tensors if t is not None]
-    return any(t.requires_grad for t in present) and all(t.device.type == "cpu" and t.numel() for t in present)
+    return (
+        any(t.requires_grad for t in present) and may_branch(*present) and all(t.is_cpu and t.numel() for t in present)
+    )
 
 
 @dataclass(frozen=True)

@@ -29,19 +29,27 @@ class AttendedDifference(Function):
         normalisation of the result; f is normalised in their code only.
     """
 
+    generate_vmap_rule = True
+
     @staticmethod
     def forward(
-        ctx, attended: Float[Tensor, "b a q d"], queries: Float[Tensor, "a q d"], weight: Tensor, bias: Tensor
-    ) -> Float[Tensor, "b a q m"]:
+        attended: Float[Tensor, "b a q d"], queries: Float[Tensor, "a q d"], weight: Tensor, bias: Tensor
+    ) -> tuple[Float[Tensor, "b a q m"], Tensor, Tensor, Tensor]:
         norm = torch.linalg.vector_norm(attended, dim=-1, keepdim=True)
         inverse = (norm + EPS).reciprocal()
         z = (attended * inverse).sub_(queries)
+        return F.linear(z * z, weight, bias), z, norm, inverse
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        _, queries, weight, _ = inputs
+        _, z, norm, inverse = output
+        ctx.mark_non_differentiable(z, norm, inverse)
         ctx.save_for_backward(z, queries, norm, inverse, weight)
-        return F.linear(z * z, weight, bias)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx, grad):
+    def backward(ctx, grad, *_):
         z, queries, norm, inverse, weight = ctx.saved_tensors
         flat = grad.flatten(0, -2)
         of_weight = flat.T @ (z * z).flatten(0, -2)

@@ -28,10 +28,10 @@ from xmr_core.methods.registry import FORMS, full_options, method_spec
 from xmr_core.training.loop import TrainConfig
 
 STAGES: dict[str, int] = {
-    "training": 1,  # the loop, schedules, stages of fine-tuning, choice of the epoch
+    "training": 2,  # the loop, schedules, stages of fine-tuning, choice of the epoch
     "batches": 1,  # batches and augmentation
     "captions": 1,  # vocabulary, tokenisers, word pieces, word vectors
-    "encoders": 1,  # encoders of images and captions
+    "encoders": 2,  # encoders of images and captions
     "evaluation": 1,  # scores, ranks, metrics
     "features": 1,  # reduction, views and pixels; the extractors have versions of their own
 }
@@ -172,7 +172,7 @@ class RunConfig:
             "batches": [self.batch_images, self.captions_per_image, self.unit, self.positives],
             "augment": [self.cell_drop, self.cell_rule, self.word_drop, self.word_rule, self.erase],
             "val_images": self.val_images,
-            "train": asdict(self.train),
+            "train": {name: v for name, v in asdict(self.train).items() if v or name != "compile"},  # once no field
             "word_dim": self.data.word_dim,
             "data": dict(prepared_identity),
             "versions": component_versions(self.method, self.data.dataset),
