@@ -68,11 +68,11 @@ class _States(Function):
     def forward(ctx, x, rows, counts, w, u, b, c):
         directions, _, h = u.shape
         with torch.autocast("cpu", enabled=False):
-            inputs = x.flatten(0, 1)[rows]  # w p e
+            inputs = x.flatten(0, 1).index_select(0, rows.flatten()).view(*rows.shape, -1)  # w p e
             input_gates = torch.baddbmm(b[:, None], inputs, w.transpose(1, 2))
             gates, hidden_gates = input_gates[..., : 2 * h], torch.empty_like(input_gates)  # gates: r and z
             candidates, states = inputs.new_empty(2, *rows.shape, h)
-            u_t, c, before = u.transpose(1, 2), c[:, None], inputs.new_zeros(directions, counts[0], h)
+            u_t, c, before = u.transpose(1, 2).contiguous(), c[:, None], inputs.new_zeros(directions, counts[0], h)
             parts = (hidden_gates, gates, input_gates[..., 2 * h :], candidates, states)
             parts = (part.split(counts, 1) for part in parts)
             for n, hidden, gate, from_input, candidate, state in zip(counts, *parts, strict=True):
@@ -95,7 +95,7 @@ class _States(Function):
         counts, (directions, _, h) = ctx.counts, candidates.shape
         with torch.autocast("cpu", enabled=False):
             grad = grad.reshape(-1, directions, h)
-            grads = torch.stack([grad[rows[way], way] for way in range(directions)])
+            grads = torch.stack([grad[:, way].index_select(0, rows[way]) for way in range(directions)])
             firsts = states.split(counts, 1)
             earlier = (state[:, :n] for state, n in zip(firsts[:-1], counts[1:], strict=True))
             before = torch.cat([torch.zeros_like(firsts[0]), *earlier], 1)
@@ -109,7 +109,8 @@ class _States(Function):
                 own_grad += left[:, :n]
                 factor.mul_(own_grad[:, :, None])
                 torch.baddbmm(own_grad.mul_(update), factor[:, :, :3].flatten(2), u, out=left[:, :n])
-            of_hidden, of_input = factors[:, :, :3].flatten(2), factors[:, :, [0, 1, 3]].flatten(2)
+            of_hidden = factors[:, :, :3].flatten(2)
+            of_input = torch.cat([factors[:, :, :2], factors[:, :, 3:]], 2).flatten(2)
             of_w, of_u = torch.bmm(of_input.transpose(1, 2), inputs), torch.bmm(of_hidden.transpose(1, 2), before)
             of_inputs, of_x = torch.bmm(of_input, w), inputs.new_zeros(ctx.shape).flatten(0, 1)
             for way in range(directions):

@@ -401,12 +401,15 @@ class Relevance(Brief):
 
     def dense(self, queries: np.ndarray, gallery: np.ndarray) -> Bool[np.ndarray, "q g"]:
         """match[q, g] for a batch of positions (repeats allowed)."""
-        out = np.zeros((len(queries), len(gallery)), bool)
-        order = np.argsort(gallery, kind="stable")
-        ordered = np.asarray(gallery)[order]
-        for row, q in enumerate(queries):
-            out[row, order[np.isin(ordered, self[q])]] = True
-        return out
+        counts = self.counts[queries]
+        first = np.cumsum(counts) - counts
+        items = self.indices[np.repeat(self.indptr[queries] - first, counts) + np.arange(counts.sum())]
+        distinct, column = np.unique(gallery, return_inverse=True)
+        out = np.zeros((len(queries), len(distinct)), bool)
+        position = np.searchsorted(distinct, items)
+        found = np.flatnonzero(np.isin(items, distinct))
+        out[np.repeat(np.arange(len(queries)), counts)[found], position[found]] = True
+        return out[:, column]
 
 
 def _positions(ids: Sequence, which: str) -> dict:

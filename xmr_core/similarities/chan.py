@@ -9,7 +9,7 @@ from xmr_core.base.tensors import ANY_LENGTH, Comparable, as_sets, masked_softma
 from xmr_core.base.types import EmbeddingSet
 from xmr_core.similarities.base import Range, Similarity
 from xmr_core.similarities.maxsim import best_partners
-from xmr_core.similarities.pairs import bucket_by_length, real_products
+from xmr_core.similarities.pairs import best_products, bucket_by_length
 from xmr_core.similarities.scan import aggregated, attended_cosines, scan_attention, scan_scores, terms_of_queries
 
 CODINGS = {"vha": "t2i", "tha": "i2t", "vsa": "i2t"}  # coding → direction: words or regions are the queries
@@ -140,8 +140,8 @@ def _coded(
     if coding == "vsa":
         relevance = attended_cosines(captions, images, 1 / alpha, "no_norm", 0.0).transpose(0, 1)  # i t k
     else:
-        products = real_products(images, captions)  # i k t l
-        relevance = products.amax(1) if coding == "vha" else products.amax(3).transpose(1, 2)
+        (relevance,) = best_products(images, captions, CODINGS[coding])
+        relevance = relevance if coding == "vha" else relevance.transpose(1, 2)
     return relevance, captions.mask[None] if coding == "vha" else images.mask[:, None]
 
 

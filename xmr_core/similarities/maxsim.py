@@ -7,7 +7,7 @@ from torch import Tensor
 from xmr_core.base.errors import require_choice
 from xmr_core.base.tensors import Comparable, as_sets
 from xmr_core.similarities.base import DIRECTIONS, Similarity, roles
-from xmr_core.similarities.pairs import real_products
+from xmr_core.similarities.pairs import best_products, real_products
 from xmr_core.similarities.scan import aggregated
 
 QUERIES = (*DIRECTIONS, "both")  # which modality's elements look for partners
@@ -45,12 +45,10 @@ def sum_max(
     """
     _check(direction, aggregate)
     images, captions = as_sets(images, captions, image_mask, caption_mask, normalise)
-    products = real_products(images, captions)  # i k t l
-    scores = []
-    if direction != "i2t":
-        scores.append(aggregated(products.amax(1), captions.mask[None], aggregate, 1.0, 2))
-    if direction != "t2i":
-        scores.append(aggregated(products.amax(3), images.mask[:, :, None], aggregate, 1.0, 1))
+    axes = {"t2i": (captions.mask[None], 2), "i2t": (images.mask[:, :, None], 1)}
+    asked = DIRECTIONS if direction == "both" else (direction,)
+    best = zip(asked, best_products(images, captions, *asked), strict=True)
+    scores = [aggregated(products, axes[way][0], aggregate, 1.0, axes[way][1]) for way, products in best]
     return sum(scores[1:], scores[0])
 
 

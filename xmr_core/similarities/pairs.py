@@ -55,6 +55,21 @@ def real_products(images: EmbeddingSet, captions: EmbeddingSet) -> Float[Tensor,
     return fill_padding(element_products(real_rows(images), real_rows(captions)), images, captions, -torch.inf)
 
 
+def best_products(images: EmbeddingSet, captions: EmbeddingSet, *directions: str) -> list[Tensor]:
+    """x · y of each element and the best real one of the other item: of words for 't2i', "i t l", of regions for 'i2t',
+    "i k t". The gradient goes to the first of equals: what goes back is an index, not a comparison of all products."""
+    products, out = element_products(real_rows(images), real_rows(captions)), []
+    for direction in directions:
+        mask, dim = (images.mask[:, :, None, None], 1) if direction == "t2i" else (captions.mask, 3)
+        real = products.detach()
+        real = real if may_branch(mask) and mask.all() else torch.where(mask, real, -torch.inf)
+        if products.requires_grad:
+            out.append(products.gather(dim, real.max(dim, keepdim=True).indices).squeeze(dim))
+        else:
+            out.append(real.amax(dim))
+    return out
+
+
 def mean_of_both(
     in_caption: Float[Tensor, "i k t"], in_image: Float[Tensor, "i t l"], images: EmbeddingSet, captions: EmbeddingSet
 ) -> Float[Tensor, "i t"]:
