@@ -16,6 +16,7 @@ from xmr_core.similarities.pairs import EPS, real_rows, steps_of
 _COLUMNS = 512  # queries at a time: what they attend to, 2 MB in float32 at D = 1024, stays in the cache of one core
 _ROWS = 576
 _WIDE = 400_000  # elements of attended vectors at a time in training: 1.6 MB in float32, read about ten times
+_STORED = 4_000_000  # elements of nodes whose reasoning is stored for the backward pass, eight times as many
 _ELEMENTS = 200_000  # of the nodes of a block: 0.8 MB in float32, read about forty times
 
 
@@ -235,20 +236,23 @@ class Reasoning(Function):
     """E = softmax((𝒩 Aᵀ + a) 𝒩ᵀ),   𝒩 ← ReLU(E 𝒩 Wᵀ + b), several times, the last time for the first `rows` nodes.
 
     mask: broadcast to "i t n". weights: A, a, W, b of each step, one after another. Only first derivatives are defined,
-    and only the nodes are stored for them. Source: SGRAF, eq. 6–8.
+    and of many pairs only the nodes are stored for them. Source: SGRAF, eq. 6–8.
     Backwards, with gradient g before the ReLU:   dW = gᵀ E𝒩,   dE = g W 𝒩ᵀ,   dL = E (dE − Σ E dE),
-    dQ = dL 𝒩,   dA = dQᵀ 𝒩,   d𝒩 = Eᵀ g W + dLᵀ Q + dQ A,   where Q = 𝒩 Aᵀ + a. The steps of a block are computed
-    again, not stored.
+    dQ = dL 𝒩,   dA = dQᵀ 𝒩,   d𝒩 = Eᵀ g W + dLᵀ Q + dQ A,   where Q = 𝒩 Aᵀ + a. The steps of many pairs are
+    computed again, not stored.
     """
 
     @staticmethod
     def forward(ctx, nodes: Tensor, mask: Tensor, rows: int, *weights: Tensor) -> Float[Tensor, "i t r m"]:
-        ctx.rows = rows
+        ctx.rows, ctx.steps = rows, [] if nodes.numel() <= _STORED else None
         ctx.save_for_backward(nodes, mask, *weights)
         out = nodes.new_empty(*nodes.shape[:2], rows, nodes.shape[3])
         with torch.autocast("cpu", enabled=False):
             for part, block, hidden in _blocks(nodes, mask):
-                out[part] = _steps(block, hidden, rows, weights)[-1][-1].view_as(out[part])
+                steps = _steps(block, hidden, rows, weights)
+                out[part] = steps[-1][-1].view_as(out[part])
+                if ctx.steps is not None:
+                    ctx.steps.append(steps)
         return out
 
     @staticmethod
@@ -257,9 +261,9 @@ class Reasoning(Function):
         nodes, mask, *weights = ctx.saved_tensors
         of_nodes, of_weights = torch.empty_like(nodes), [torch.zeros_like(w) for w in weights]
         with torch.autocast("cpu", enabled=False):
-            for part, block, hidden in _blocks(nodes, mask):
+            for block_number, (part, block, hidden) in enumerate(_blocks(nodes, mask)):
                 g = grad[part].flatten(0, 1)
-                steps = _steps(block, hidden, ctx.rows, weights)
+                steps = _steps(block, hidden, ctx.rows, weights) if ctx.steps is None else ctx.steps[block_number]
                 for number in reversed(range(len(steps))):
                     own = slice(4 * number, 4 * number + 4)
                     g = _back(steps[number], g, weights[own], of_weights[own])
