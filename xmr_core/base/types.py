@@ -407,8 +407,8 @@ class Relevance(Brief):
         distinct, column = np.unique(gallery, return_inverse=True)
         out = np.zeros((len(queries), len(distinct)), bool)
         position = np.searchsorted(distinct, items)
-        found = np.flatnonzero(np.isin(items, distinct))
-        out[np.repeat(np.arange(len(queries)), counts)[found], position[found]] = True
+        present = np.flatnonzero(np.isin(items, distinct))
+        out[np.repeat(np.arange(len(queries)), counts)[present], position[present]] = True
         return out[:, column]
 
 

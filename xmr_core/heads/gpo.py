@@ -1,6 +1,7 @@
 """VSE∞'s pooling, which learns how much the largest, second largest, … value counts, and PCME++'s head of two such
 poolings."""
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float
@@ -8,7 +9,7 @@ from torch import Tensor, nn
 
 from xmr_core.base.errors import BadInput, require_flag, require_number
 from xmr_core.base.recurrent import run_gru
-from xmr_core.base.tensors import as_features, masked_softmax
+from xmr_core.base.tensors import as_features, masked_softmax, may_branch
 from xmr_core.base.types import Embedding, Features, GaussianEmbedding
 
 
@@ -86,7 +87,13 @@ class GPOHead(PoolingHead):
 
 def sorted_channels(x: Float[Tensor, "n l d"], mask: Tensor) -> Float[Tensor, "n l d"]:
     """Every channel of an item sorted by value, largest first; 0 beyond the item's number of tokens."""
-    ordered = torch.where(mask[..., None], x, -torch.inf).sort(dim=1, descending=True).values
+    filled = torch.where(mask[..., None], x, -torch.inf)
+    if may_branch(x) and x.device.type == "cpu" and x.dtype in (torch.float32, torch.float64):
+        # numpy's uses vector instructions and is ten times as fast as torch's
+        channels = filled.detach().transpose(1, 2).neg().contiguous().numpy()
+        ordered = filled.gather(1, torch.from_numpy(np.argsort(channels, axis=2)).transpose(1, 2))
+    else:
+        ordered = filled.sort(dim=1, descending=True).values
     ranks = torch.arange(x.shape[1], device=x.device)
     return torch.where((ranks < mask.sum(1, keepdim=True))[..., None], ordered, 0.0)
 

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from xmr_core.base.errors import BadInput, require_choice
 from xmr_core.base.tensors import Comparable, as_set, as_sets
 from xmr_core.base.types import Brief, EmbeddingSet, Representation, Rows
+from xmr_core.similarities.pairs import in_blocks
 
 DIRECTIONS = ("t2i", "i2t")
 MASKS = {"image_mask", "caption_mask"}  # arguments of a plain function that are no options
@@ -93,6 +94,11 @@ class Similarity(nn.Module):
         if isinstance(plain := cls.__dict__.get("function"), staticmethod):
             TYPES.setdefault(plain.__func__, cls)  # a second class for the same function does not take its place
 
+    def __call__(self, images: Comparable, captions: Comparable, **masks) -> Float[Tensor, "i t"]:
+        call, buffers = super().__call__, self.training and any(True for _ in self.buffers())
+        # statistics of a batch lie in buffers, and are those of the whole batch
+        return call(images, captions, **masks) if buffers else in_blocks(call, images, captions, **masks)
+
     def forward(self, images: Comparable, captions: Comparable, **masks) -> Float[Tensor, "i t"]:
         """The plain form, differentiable: what the equations say, and what training uses."""
         return type(self).function(images, captions, **self.options, **masks)
@@ -100,6 +106,9 @@ class Similarity(nn.Module):
     @torch.no_grad()
     def score(self, images: Comparable, captions: Comparable) -> Float[Tensor, "i t"]:
         """The same scores without gradients, as fast as they can be had: what evaluation and search use."""
+        return in_blocks(self._score, images, captions)
+
+    def _score(self, images: Comparable, captions: Comparable) -> Float[Tensor, "i t"]:
         if (fast := self._fast_scores(images, captions)) is None:
             return self(images, captions)
         if self.of_units and not (isinstance(images, Rows) and isinstance(captions, Rows)):

@@ -13,7 +13,7 @@ from xmr_core.base.errors import require_choice, require_number
 from xmr_core.base.tensors import as_gaussians, may_branch, require_same_width, samples_of
 from xmr_core.base.types import EmbeddingSet, GaussianEmbedding
 from xmr_core.similarities.base import Similarity
-from xmr_core.similarities.pairs import element_products, in_image_blocks
+from xmr_core.similarities.pairs import blockwise, element_products, in_image_blocks
 from xmr_core.similarities.sets import pair_matrices
 
 _PLAIN_LOGIT = 80.0  # e^−80 is a float32 still
@@ -269,7 +269,7 @@ def _never_half(distance: Distance) -> Distance:
 
 
 DISTANCES: dict[str, Distance] = {
-    name: _never_half(distance)
+    name: blockwise(_never_half(distance))
     for name, distance in {
         "mean only": mean_only, "min": nearest_dimension, "max": farthest_dimension,
         "ELK": expected_likelihood, "KL": kl, "KL (official)": kl_official,

@@ -7,13 +7,14 @@ from torch import Tensor
 from xmr_core.base.errors import require_choice
 from xmr_core.base.tensors import Comparable, as_sets
 from xmr_core.similarities.base import DIRECTIONS, Similarity, roles
-from xmr_core.similarities.pairs import best_products, real_products
+from xmr_core.similarities.pairs import best_products, blockwise, real_products
 from xmr_core.similarities.scan import aggregated
 
 QUERIES = (*DIRECTIONS, "both")  # which modality's elements look for partners
 SUMS = ("sum", "mean")
 
 
+@blockwise
 def sum_max(
     images: Comparable,
     captions: Comparable,
@@ -46,8 +47,8 @@ def sum_max(
     _check(direction, aggregate)
     images, captions = as_sets(images, captions, image_mask, caption_mask, normalise)
     axes = {"t2i": (captions.mask[None], 2), "i2t": (images.mask[:, :, None], 1)}
-    asked = DIRECTIONS if direction == "both" else (direction,)
-    best = zip(asked, best_products(images, captions, *asked), strict=True)
+    directions = DIRECTIONS if direction == "both" else (direction,)
+    best = zip(directions, best_products(images, captions, *directions), strict=True)
     scores = [aggregated(products, axes[way][0], aggregate, 1.0, axes[way][1]) for way, products in best]
     return sum(scores[1:], scores[0])
 

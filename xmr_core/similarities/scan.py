@@ -12,11 +12,20 @@ from xmr_core.base.tensors import ANY_LENGTH, Comparable, as_sets, masked_logsum
 from xmr_core.base.types import EmbeddingSet
 from xmr_core.similarities.base import DIRECTIONS, Range, Similarity, roles
 from xmr_core.similarities.kernels.attention import AttendedTerms, Attention, attention_blocks, by_blocks
-from xmr_core.similarities.pairs import EPS, NORMALISATIONS, PLAIN_EXPONENT, attend, bucket_by_length, real_rows
+from xmr_core.similarities.pairs import (
+    EPS,
+    NORMALISATIONS,
+    PLAIN_EXPONENT,
+    attend,
+    blockwise,
+    bucket_by_length,
+    real_rows,
+)
 
 AGGREGATIONS = ("lse", "mean", "sum", "max")
 
 
+@blockwise
 def scan(
     images: Comparable,
     captions: Comparable,

@@ -14,6 +14,7 @@ from xmr_core.similarities import pairs
 from xmr_core.similarities.base import Range, Similarity
 from xmr_core.similarities.pairs import (
     best_products,
+    blockwise,
     element_products,
     fill_padding,
     mean_of_both,
@@ -71,6 +72,7 @@ def _bound(logits: list[list[Tensor]], x: Tensor, y: Tensor, alpha: float) -> fl
 # Multiple-instance similarity: the best pair of elements decides.
 
 
+@blockwise
 def max_pairwise(
     images: Comparable, captions: Comparable, image_mask=None, caption_mask=None, normalise: bool = False
 ) -> Float[Tensor, "i t"]:
@@ -168,6 +170,7 @@ class MatchProbability(Similarity):
 # Chamfer and smooth-Chamfer similarity of two embedding sets.
 
 
+@blockwise
 def smooth_chamfer(
     images: Comparable,
     captions: Comparable,
@@ -209,6 +212,7 @@ def smooth_chamfer(
     return mean_of_both(in_caption, in_image, images, captions) / (2 * alpha)
 
 
+@blockwise
 def chamfer(
     images: Comparable, captions: Comparable, image_mask=None, caption_mask=None, normalise: bool = False
 ) -> Float[Tensor, "i t"]:
@@ -295,6 +299,7 @@ def _smooth_parts(near: Float[Tensor, "k l"], alpha: float) -> tuple[Tensor, Ten
 # Smooth-Chamfer on Euclidean distances instead of cosines.
 
 
+@blockwise
 def euclidean_smooth_chamfer(
     images: Comparable, captions: Comparable, alpha: float = 16.0, image_mask=None, caption_mask=None
 ) -> Float[Tensor, "i t"]:

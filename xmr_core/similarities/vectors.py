@@ -6,9 +6,10 @@ from torch import Tensor
 
 from xmr_core.base.tensors import ANY_LENGTH, Comparable, as_both_vectors
 from xmr_core.similarities.base import Similarity
-from xmr_core.similarities.pairs import in_image_blocks
+from xmr_core.similarities.pairs import blockwise, in_image_blocks
 
 
+@blockwise
 def cosine(images: Comparable, captions: Comparable, normalise: bool = False) -> Float[Tensor, "i t"]:
     """s(i, t) = x_i · y_t: the cosine when the rows are unit vectors, which is the heads' task (VSE0 leaves images
     longer). normalise: divide by the norms first; without it, plain tensors of other lengths are warned of.
@@ -44,6 +45,7 @@ class Cosine(Similarity):
 # Order embedding: an image should lie above its captions in every coordinate.
 
 
+@blockwise
 def order(images: Comparable, captions: Comparable) -> Float[Tensor, "i t"]:
     """s(i, t) = −‖max(0, y_t − x_i)‖₂, in (−∞, 0]; 0 when the image dominates the caption.
 
