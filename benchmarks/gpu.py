@@ -1,15 +1,18 @@
-"""Everything that is only known on an accelerator, in at most ten minutes, as rows of reports/gpu.csv.
+"""Everything that is only known on an accelerator, in at most eight minutes, as rows of reports/gpu.csv.
 
-    python benchmarks/gpu.py [--device cuda] [--part golden …] [--minutes 10] [--rows reports/gpu.csv] [--tiny]
+    python benchmarks/gpu.py [--device cuda] [--part golden …] [--minutes 8] [--rows reports/gpu.csv] [--tiny]
 
 Parts, in this order:
-golden      the golden cases of the tests, computed on the device: how many pass, and a row for each that does not
+waits       how often the host waits for the device in a training step of every method, as the device itself warns
+steps       training steps a second of every method: at the study's size (50 × 100 items, width 64) against one core of
+            the processor; and at 128 × 128 items, width 1,024, in float32 and in bfloat16
 ranks       every method trained on `scenes` for a few epochs, its test split encoded and scored in bfloat16 against
             float32: the share of queries whose first relevant item keeps its rank, and both R@1
-scoring     every similarity over 1,000 × 5,000 items, against the bare matrix product of their elements
-steps       training steps a second of every method at 128 × 128 items, width 1,024, in float32 and in bfloat16
-evaluation  the complete evaluation of every method, exact ranks included, on 5,000 images × 25,000 captions
+golden      the golden cases of the tests, computed on the device: how many pass, and a row for each that does not
+evaluation  the complete evaluation of every method, exact ranks included, on 5,000 images × 25,000 captions; on a
+            processor on 1,000 × 5,000, 1/25 of it
 compile     training steps a second with torch.compile, against those without
+run         one run of the study from nothing, features included
 
 The rows of a case are written when it is measured, and replace those of the same device, part and case. What has not
 begun when the minutes are over gets no row and is named at the end; what fails is a row whose note says why. It takes
@@ -22,24 +25,28 @@ import subprocess
 import sys
 import tempfile
 import time
+import warnings
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 import pandas as pd
 import torch
-from cost import TIMED, measure, peak_memory, scene
+from cost import peak_memory, scene
 
 from xmr_core.base import files
 from xmr_core.base.errors import XmrError
 from xmr_core.base.machine import environment, processor, resolve_device
+from xmr_core.base.tensors import unchecked
 from xmr_core.base.types import Batch, Features, Relevance, Tokens
 from xmr_core.evaluation.analysis import encode_split
 from xmr_core.evaluation.evaluate import evaluate, evaluate_scores
 from xmr_core.evaluation.ranks import Scoring
 from xmr_core.methods import Inputs, build
 from xmr_core.methods.registry import papers
+from xmr_core.training.loop import clip_gradients
 from xmr_core.training.runs import train_or_load
 from xmr_core.training.runs.config import base_config
 from xmr_study.cost import Shape
@@ -50,13 +57,26 @@ KEY = COLUMNS[:3]
 Measured = tuple[str, float, float | None]  # quantity, value, what it is compared with
 
 
+class Items(NamedTuple):
+    """Sizes of a training step: images, captions, width, and of the features width, cells of an image and words."""
+
+    images: int
+    captions: int
+    d: int
+    width: int
+    cells: int
+    words: int
+
+
 class Sizes:
     """How much is measured: everything, or (tiny) just enough to run each line."""
 
     def __init__(self, tiny: bool):
-        self.d, self.width, self.cells, self.words, self.items = (16, 8, 4, 5, 8) if tiny else (1024, 2048, 36, 16, 128)
+        small = Items(8, 8, 16, 8, 4, 5)
+        self.study = small if tiny else Items(50, 100, 64, 92, 64, 14)
+        self.paper = small if tiny else Items(128, 128, 1024, 2048, 36, 16)
         self.shape = Shape(d=16, m=8, regions=4, words=5) if tiny else Shape()
-        self.scored, self.ranked = ((20, 40), (20, 40)) if tiny else ((1000, 5000), (5000, 25_000))
+        self.ranked = (20, 40) if tiny else (5000, 25_000)
         self.world, self.epochs, self.seconds = ("tiny", 1, 0.05) if tiny else ("quick", 4, 2.0)
 
 
@@ -66,7 +86,7 @@ def golden(device: str, sizes: Sizes) -> Iterator[tuple[str, Callable[[], Iterat
             told = Path(folder) / "told.xml"
             tests = sorted(str(path) for path in (ROOT / "tests").rglob("test_golden_*.py"))
             command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junit-xml={told}", *tests]
-            chosen = ["-k", "maxsim or siglip"] if sizes.d < 1024 else []
+            chosen = ["-k", "maxsim or siglip"] if sizes.world == "tiny" else []
             subprocess.run(
                 [*command, *chosen], cwd=ROOT, env=os.environ | {"XMR_GOLDEN_DEVICE": device}, capture_output=True
             )
@@ -82,7 +102,7 @@ def golden(device: str, sizes: Sizes) -> Iterator[tuple[str, Callable[[], Iterat
 def ranks(device: str, sizes: Sizes) -> Iterator[tuple[str, Callable[[], Iterator[Measured]]]]:
     def compared(method: str) -> Iterator[Measured]:
         config = base_config(method, device=device, size=sizes.world, epochs=sizes.epochs, precision="float32")
-        run = train_or_load(config.replace(**({"d": 16} if sizes.d < 1024 else {})))
+        run = train_or_load(config.replace(**({"d": 16} if sizes.world == "tiny" else {})))
         model, split = run.method().to(device), run.prepared().splits["test"]
         tables = []
         for half in (False, True):
@@ -104,20 +124,31 @@ def ranks(device: str, sizes: Sizes) -> Iterator[tuple[str, Callable[[], Iterato
         yield method, lambda m=method: compared(m)
 
 
-def scoring(device: str, sizes: Sizes) -> Iterator[tuple[str, Callable[[], Iterator[Measured]]]]:
-    def timed(method: str) -> Iterator[Measured]:
-        taken = measure(scene(method, sizes.shape, *sizes.scored, device), "all pairs", sizes.seconds)
-        yield "seconds, against the bare product", taken.seconds, taken.bare
-        yield "extra GiB", taken.extra_gib, None
+def waits(device: str, sizes: Sizes) -> Iterator[tuple[str, Callable[[], Iterator[Measured]]]]:
+    def counted(method: str) -> Iterator[Measured]:
+        step, many = _step(method, device, sizes, sizes.study), 10
+        step()
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            torch.cuda.set_sync_debug_mode("warn")
+            try:
+                for _ in range(many):
+                    step()
+            finally:
+                torch.cuda.set_sync_debug_mode("default")
+        yield "waits a step", sum("synchroniz" in str(w.message) for w in caught) / many, 0.0
 
-    for method in TIMED:
-        yield method, lambda m=method: timed(m)
+    for method in papers() if torch.device(device).type == "cuda" else ():  # no other device tells
+        yield method, lambda m=method: counted(m)
 
 
 def steps(device: str, sizes: Sizes) -> Iterator[tuple[str, Callable[[], Iterator[Measured]]]]:
     def timed(method: str) -> Iterator[Measured]:
+        own = [_speed(_step(method, where, sizes, sizes.study), where, sizes) for where in (device, "cpu")]
+        yield "steps a second at the study's size, against one core", *own
         for precision in ("float32", "bfloat16"):
-            yield f"steps a second, {precision}", _speed(method, device, sizes, precision == "bfloat16"), None
+            step = _step(method, device, sizes, sizes.paper, precision == "bfloat16")
+            yield f"steps a second at the papers' size, {precision}", _speed(step, device, sizes), None
         yield "peak GiB", peak_memory(device), None
 
     for method in papers():
@@ -125,14 +156,15 @@ def steps(device: str, sizes: Sizes) -> Iterator[tuple[str, Callable[[], Iterato
 
 
 def evaluation(device: str, sizes: Sizes) -> Iterator[tuple[str, Callable[[], Iterator[Measured]]]]:
-    i, t = sizes.ranked
+    i, t = (n // 5 if torch.device(device).type == "cpu" else n for n in sizes.ranked)
     pairs = Relevance.from_pairs([(c, c * i // t) for c in range(t)], range(t), range(i))
 
     def timed(method: str) -> Iterator[Measured]:
         made = scene(method, sizes.shape, i, t, device)
-        started = time.perf_counter()
+        stood, started = peak_memory(device), time.perf_counter()
         evaluate(made.similarity, made.images, made.captions, {"annotated": pairs})
-        yield "seconds", time.perf_counter() - started, None
+        yield f"seconds of {i} x {t}", time.perf_counter() - started, None
+        yield "peak GiB, against before", peak_memory(device), stood
 
     for method in papers():
         yield method, lambda m=method: timed(m)
@@ -141,36 +173,68 @@ def evaluation(device: str, sizes: Sizes) -> Iterator[tuple[str, Callable[[], It
 def compiled(device: str, sizes: Sizes) -> Iterator[tuple[str, Callable[[], Iterator[Measured]]]]:
     def timed(method: str) -> Iterator[Measured]:
         torch.compiler.reset()
-        plain, faster = (_speed(method, device, sizes, True, each) for each in (False, True))
+        each = (_step(method, device, sizes, sizes.paper, True, compiled) for compiled in (False, True))
+        plain, faster = (_speed(step, device, sizes) for step in each)
         yield "steps a second compiled, against plain, bfloat16", faster, plain
 
     for method in papers():
         yield method, lambda m=method: timed(m)
 
 
+def run(device: str, sizes: Sizes) -> Iterator[tuple[str, Callable[[], Iterator[Measured]]]]:
+    def timed() -> Iterator[Measured]:
+        with tempfile.TemporaryDirectory() as home:
+            before, os.environ["XMR_HOME"] = os.environ.get("XMR_HOME"), home
+            try:
+                started = time.perf_counter()
+                made = train_or_load(base_config("dive", device=device, size=sizes.world))
+                yield "seconds", time.perf_counter() - started, None
+                yield "seconds of training", made.provenance.train_seconds, None
+            finally:
+                os.environ.pop("XMR_HOME")
+                if before is not None:
+                    os.environ["XMR_HOME"] = before
+
+    yield "dive", timed
+
+
 PARTS = {
-    "golden": golden, "ranks": ranks, "scoring": scoring, "steps": steps, "evaluation": evaluation, "compile": compiled,
+    "waits": waits, "steps": steps, "ranks": ranks, "golden": golden, "evaluation": evaluation, "compile": compiled,
+    "run": run,
 }  # fmt: skip
 
 
-def _speed(method: str, device: str, sizes: Sizes, half: bool, compile_it: bool = False) -> float:
-    """Training steps a second: forwards, backwards and AdamW, on one batch that lies on the device."""
+def _step(
+    method: str, device: str, sizes: Sizes, items: Items, half: bool = False, compile_it: bool = False
+) -> Callable[[], None]:
+    """A training step: forwards, backwards and AdamW, on one batch that lies on the device, as the loop takes it."""
     torch.manual_seed(0)
-    model = build(method, Inputs(sizes.width, sizes.cells, 5000, word_dim=300), d=sizes.d).to(device).train()
-    optimiser, n = torch.optim.AdamW(model.parameters(), fused=True), sizes.items
-    images = Features(torch.randn(n, sizes.cells, sizes.width), torch.ones(n, sizes.cells, dtype=torch.bool))
-    lengths = torch.randint(sizes.words // 2 + 1, sizes.words + 1, (n, 1))
+    model = build(method, Inputs(items.width, items.cells, 5000, word_dim=64), d=items.d).to(device).train()
+    optimiser, (i, t) = torch.optim.AdamW(model.parameters(), fused=True), items[:2]
+    images = Features(torch.randn(i, items.cells, items.width), torch.ones(i, items.cells, dtype=torch.bool))
+    lengths = torch.randint(items.words // 2 + 1, items.words + 1, (t, 1))
     mask = torch.arange(int(lengths.max())) < lengths
     captions = Tokens(torch.randint(4, 5000, mask.shape) * mask, mask)
-    batch = Batch(images, captions, torch.eye(n, dtype=torch.bool), torch.arange(n), torch.arange(n)).to(device)
+    match = torch.eye(i, dtype=torch.bool).repeat_interleave(t // i, 1)
+    batch = Batch(images, captions, match, torch.arange(i), torch.arange(t)).to(device)
     loss_of = torch.compile(model.loss) if compile_it else model.loss
 
     def step() -> None:
-        with torch.autocast(torch.device(device).type, torch.bfloat16, enabled=half):
+        with torch.autocast(torch.device(device).type, torch.bfloat16, enabled=half), unchecked():
             loss = loss_of(batch, 0)[0]
         optimiser.zero_grad(set_to_none=True)
         loss.backward()
+        clip_gradients(model.parameters(), 2.0)
         optimiser.step()
+
+    return step
+
+
+def _speed(step: Callable[[], None], device: str, sizes: Sizes) -> float:
+    """Steps a second; of a processor those of one core."""
+    threads = torch.get_num_threads()
+    if torch.device(device).type == "cpu":
+        torch.set_num_threads(1)
 
     def finished() -> float:
         if torch.device(device).type != "cpu":
@@ -183,7 +247,9 @@ def _speed(method: str, device: str, sizes: Sizes, half: bool, compile_it: bool 
     while taken < 3 or finished() - started < sizes.seconds:
         step()
         taken += 1
-    return taken / (finished() - started)
+    speed = taken / (finished() - started)
+    torch.set_num_threads(threads)
+    return speed
 
 
 def append(path: Path, rows: list[dict]) -> None:
@@ -200,7 +266,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="auto", help="as torch names it; auto takes the accelerator")
     parser.add_argument("--part", choices=list(PARTS), action="append", help="only this part; may be repeated")
-    parser.add_argument("--minutes", type=float, default=10.0, help="nothing begins after that")
+    parser.add_argument("--minutes", type=float, default=8.0, help="nothing begins after that")
     parser.add_argument("--rows", type=Path, default=ROOT / "reports" / "gpu.csv")
     parser.add_argument("--tiny", action="store_true", help="small sizes, to try it")
     asked = parser.parse_args()

@@ -18,14 +18,14 @@ import gpu as benchmark  # noqa: E402
 
 @pytest.mark.slow
 def test_every_part_measures_every_case(tmp_path, own_home, monkeypatch, capsys):
-    parts = [f"--part={name}" for name in ("golden", "ranks", "scoring", "steps", "evaluation")]
+    parts = [f"--part={name}" for name in ("waits", "steps", "ranks", "golden", "evaluation", "run")]
     monkeypatch.setattr(sys, "argv", ["gpu.py", "--device=cpu", "--tiny", f"--rows={tmp_path / 'gpu.csv'}", *parts])
     assert benchmark.main() == 0, capsys.readouterr().out
     rows = pd.read_csv(tmp_path / "gpu.csv", keep_default_na=False, dtype=str)
     cases = rows.groupby("part")["case"].agg(set).to_dict()
     every = set(papers())
-    timed = set(benchmark.TIMED)
-    assert cases == {"golden": {"all"}, "ranks": every, "scoring": timed, "steps": every, "evaluation": every}
+    wanted = {"golden": {"all"}, "run": {"dive"}, **dict.fromkeys(("ranks", "steps", "evaluation"), every)}
+    assert cases == wanted  # and no waits, which only a GPU tells
     golden = rows[rows["part"] == "golden"]
     assert golden["value"].tolist() == golden["beside"].tolist() and float(golden["value"].iloc[0]) > 10
     assert (rows[["device", "processor", "torch", "commit", "date_utc"]] != "").all().all()

@@ -40,7 +40,12 @@ def run_gru(gru: nn.GRU, x: Float[Tensor, "n l e"], mask: Bool[Tensor, "n l"]) -
             aligned = _padded_states(gru, _in_order(x, (places - l + lengths) % l))
             states = torch.cat([states[..., :h], _in_order(aligned[..., h:], (places - lengths) % l)], -1)
         states = torch.where(mask[..., None], states, 0.0)
-    return states, torch.stack([_in_order(states[..., :h], lengths - 1)[:, 0], states[:, 0, h:]][:directions])
+    return states, torch.stack([at_last(states[..., :h], mask), states[:, 0, h:]][:directions])
+
+
+def at_last(states: Float[Tensor, "n l h"], mask: Bool[Tensor, "n l"]) -> Float[Tensor, "n h"]:
+    """Those of the last real element of each item."""
+    return _in_order(states, mask.sum(1, keepdim=True) - 1)[:, 0]
 
 
 def _in_order(x: Float[Tensor, "n l h"], places: Tensor) -> Float[Tensor, "n k h"]:

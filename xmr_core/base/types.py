@@ -101,12 +101,7 @@ class Rows(Brief):
     def to(self, *where, non_blocking: bool = False):
         """The same items on another device or in another dtype, which masks and word numbers do not take."""
         places = [x for x in where if not isinstance(x, torch.dtype)]
-
-        def move(t: Tensor) -> Tensor:
-            target = where if t.is_floating_point() else places
-            return t.to(*target, non_blocking=non_blocking) if target else t
-
-        return self._map(move)
+        return self._map(lambda t: t.to(*(where if t.is_floating_point() else places), non_blocking=non_blocking))
 
     def pin_memory(self):
         """The same items in memory that a GPU copies from while the host goes on."""

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from xmr_core.base.errors import BadInput, require_choice
-from xmr_core.base.recurrent import run_gru
+from xmr_core.base.recurrent import at_last, run_gru
 from xmr_core.base.tensors import masked_max, require_element
 from xmr_core.base.types import Features, Tokens
 from xmr_core.features.pretrained import library
@@ -81,8 +81,7 @@ class GRUEncoder(nn.Module):
         words = self.dropout(self.embed(tokens.ids))  # n l word_dim
         states, final = run_gru(self.rnn, words, tokens.mask)
         if self.summary == "concatenate-last-token":
-            ends = (tokens.mask.sum(1) - 1).view(-1, 1, 1)
-            pooled = states.gather(1, ends.expand(-1, 1, states.shape[-1])).squeeze(1)
+            pooled = at_last(states, tokens.mask)
         elif self.summary == "concatenate":
             pooled = torch.cat([final[0], final[1]], -1)
         elif self.summary == "last":

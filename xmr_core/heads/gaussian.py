@@ -6,7 +6,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from xmr_core.base.errors import BadInput, require_choice, require_flag, require_number
-from xmr_core.base.recurrent import run_gru
+from xmr_core.base.recurrent import at_last, run_gru
 from xmr_core.base.tensors import as_features, global_of, masked_mean
 from xmr_core.base.types import EmbeddingSet, Features, GaussianEmbedding
 from xmr_core.heads.slots import PIENet, attended, attention_layers
@@ -105,9 +105,8 @@ class GaussianHead(nn.Module):
         x, mask = features.local_feats, features.mask
         if self.second == "gru":
             order = mask.byte().argsort(dim=1, descending=True, stable=True)  # real words first, in their order
-            states = run_gru(self.rnn, x.gather(1, order[..., None].expand_as(x)), mask.gather(1, order))[0]
-            ends = (mask.sum(1) - 1).view(-1, 1, 1)
-            return states.gather(1, ends.expand(-1, 1, states.shape[-1])).squeeze(1)
+            mask = mask.gather(1, order)
+            return at_last(run_gru(self.rnn, x.gather(1, order[..., None].expand_as(x)), mask)[0], mask)
         return self.fc2(masked_mean(x, mask[..., None], dim=1) if self.second == "pooled" else features.global_feat)
 
 

@@ -1,9 +1,10 @@
 """What a similarity is, beyond a function of two representations, and plain functions in its place."""
 
 import inspect
+import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, fields
+from functools import partial, wraps
 from typing import ClassVar
 
 import numpy as np
@@ -14,9 +15,10 @@ from torch import Tensor, nn
 from xmr_core.base.errors import BadInput, require_choice
 from xmr_core.base.tensors import Comparable, as_set, as_sets
 from xmr_core.base.types import Brief, EmbeddingSet, Representation, Rows
-from xmr_core.similarities.pairs import in_blocks
+from xmr_core.similarities.pairs import steps_of
 
 DIRECTIONS = ("t2i", "i2t")
+_PRODUCTS = 1 << 26  # of elements at a time, where no gradient is wanted: 256 MB in float32
 MASKS = {"image_mask", "caption_mask"}  # arguments of a plain function that are no options
 TYPES: dict[Callable, type["Similarity"]] = {}  # plain function → the similarity that it is the plain form of
 
@@ -186,6 +188,63 @@ def _one_item(items: Comparable, what: str) -> Float[Tensor, "k d"]:
     if len(item) != 1:
         raise BadInput(f"contributions are those of one image and one caption, got {len(item)} {what}s.")
     return item.x[0][item.mask[0]].detach().cpu().double()
+
+
+# Galleries that are too large for all products at once.
+
+
+def in_blocks(
+    score: Callable[..., Tensor],
+    images: Comparable,
+    captions: Comparable,
+    image_mask=None,
+    caption_mask=None,
+    **options,
+) -> Float[Tensor, "i t"]:
+    """score(images, captions, …), 64 million products of elements at a time where no gradient is wanted, so that large
+    galleries cost little memory beside their scores."""
+    masks = {"image_mask": image_mask, "caption_mask": caption_mask}
+    i, t = (_elements(items) for items in (images, captions))
+    if torch.compiler.is_compiling() or i * t <= _PRODUCTS or _learned(images, captions):
+        masks = {name: mask for name, mask in masks.items() if mask is not None}
+        return score(images, captions, **masks, **options)
+    i_step, t_step = (max(1, int(len(items) * _PRODUCTS**0.5 / n)) for items, n in ((images, i), (captions, t)))
+    out = None
+    for rows in steps_of(len(images), i_step):
+        for columns in steps_of(len(captions), t_step):
+            parts = zip(masks.items(), (rows, columns), strict=True)
+            own = {name: mask[part] for (name, mask), part in parts if mask is not None}
+            block = score(images[rows], captions[columns], **own, **options)
+            out = block.new_empty(len(images), len(captions)) if out is None else out
+            out[rows, columns] = block
+    return out
+
+
+def blockwise(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """A plain similarity that goes `in_blocks`."""
+    names = list(inspect.signature(function).parameters)[2:]
+
+    @wraps(function)
+    def call(images: Comparable, captions: Comparable, *arguments, **options) -> Float[Tensor, "i t"]:
+        return in_blocks(function, images, captions, **dict(zip(names, arguments, strict=False)), **options)
+
+    return call
+
+
+def _elements(items: Comparable) -> int:
+    """Vectors of all items, at least, that are multiplied with those of the other modality."""
+    if isinstance(items, Rows):
+        samples = getattr(items, "samples", None)
+        items = getattr(items, fields(items)[0].name) if samples is None else samples
+    if isinstance(items, list | tuple):
+        return sum(map(len, items))
+    return math.prod(getattr(items, "shape", ())[:-1])
+
+
+def _learned(*modalities: Comparable) -> bool:
+    """Whether a gradient towards what is compared is wanted."""
+    tensors = (t for items in modalities for t in (vars(items).values() if isinstance(items, Rows) else [items]))
+    return torch.is_grad_enabled() and any(isinstance(t, Tensor) and t.requires_grad for t in tensors)
 
 
 # Plain functions in the place of a similarity.

@@ -7,9 +7,9 @@ from torch import Tensor
 from xmr_core.base.errors import require_choice, require_flag, require_number
 from xmr_core.base.tensors import ANY_LENGTH, Comparable, as_sets, masked_softmax
 from xmr_core.base.types import EmbeddingSet
-from xmr_core.similarities.base import Range, Similarity
+from xmr_core.similarities.base import Range, Similarity, blockwise
 from xmr_core.similarities.maxsim import best_partners
-from xmr_core.similarities.pairs import best_products, blockwise, bucket_by_length
+from xmr_core.similarities.pairs import best_products, bucket_by_length
 from xmr_core.similarities.scan import aggregated, attended_cosines, scan_attention, scan_scores, terms_of_queries
 
 CODINGS = {"vha": "t2i", "tha": "i2t", "vsa": "i2t"}  # coding → direction: words or regions are the queries

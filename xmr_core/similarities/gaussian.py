@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from xmr_core.base.errors import require_choice, require_number
 from xmr_core.base.tensors import as_gaussians, may_branch, require_same_width, samples_of
 from xmr_core.base.types import EmbeddingSet, GaussianEmbedding
-from xmr_core.similarities.base import Similarity
-from xmr_core.similarities.pairs import blockwise, element_products, in_image_blocks
+from xmr_core.similarities.base import Similarity, blockwise
+from xmr_core.similarities.pairs import element_products, in_image_blocks
 from xmr_core.similarities.sets import pair_matrices
 
 _PLAIN_LOGIT = 80.0  # e^−80 is a float32 still

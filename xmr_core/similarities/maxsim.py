@@ -6,8 +6,8 @@ from torch import Tensor
 
 from xmr_core.base.errors import require_choice
 from xmr_core.base.tensors import Comparable, as_sets
-from xmr_core.similarities.base import DIRECTIONS, Similarity, roles
-from xmr_core.similarities.pairs import best_products, blockwise, real_products
+from xmr_core.similarities.base import DIRECTIONS, Similarity, blockwise, roles
+from xmr_core.similarities.pairs import best_products, real_products
 from xmr_core.similarities.scan import aggregated
 
 QUERIES = (*DIRECTIONS, "both")  # which modality's elements look for partners

@@ -1,21 +1,16 @@
 """What set similarities start from: dot products of all elements, and the attention of stacked cross attention."""
 
-import inspect
-import math
 from collections.abc import Callable
-from dataclasses import fields
-from functools import wraps
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from xmr_core.base.tensors import Comparable, masked_softmax, may_branch, require_element, single
+from xmr_core.base.tensors import masked_softmax, may_branch, require_element, single
 from xmr_core.base.types import EmbeddingSet, Rows
 
 PLAIN_EXPONENT = 40.0  # e^±40 leaves float32 twenty decades of room on either side, for sums and for their gradients
-_PRODUCTS = 1 << 26  # of elements at a time, where no gradient is wanted: 256 MB in float32
 _NUMBERS = 1 << 24  # that a block of differences may have: 64 MB in float32
 _TOGETHER = 32  # captions of similar length that are compared at a time
 
@@ -82,60 +77,6 @@ def mean_of_both(
     of_images = torch.where(images.mask[:, :, None], in_caption, 0.0).sum(1) / images.mask.sum(1).clamp(min=1)[:, None]
     of_captions = torch.where(captions.mask[None], in_image, 0.0).sum(2) / captions.mask.sum(1).clamp(min=1)[None]
     return of_images + of_captions
-
-
-def in_blocks(
-    score: Callable[..., Tensor],
-    images: Comparable,
-    captions: Comparable,
-    image_mask=None,
-    caption_mask=None,
-    **options,
-) -> Float[Tensor, "i t"]:
-    """score(images, captions, …), 64 million products of elements at a time where no gradient is wanted, so that large
-    galleries cost little memory beside their scores."""
-    masks = {"image_mask": image_mask, "caption_mask": caption_mask}
-    i, t = (_elements(items) for items in (images, captions))
-    if torch.compiler.is_compiling() or i * t <= _PRODUCTS or _learned(images, captions):
-        masks = {name: mask for name, mask in masks.items() if mask is not None}
-        return score(images, captions, **masks, **options)
-    i_step, t_step = (max(1, int(len(items) * _PRODUCTS**0.5 / n)) for items, n in ((images, i), (captions, t)))
-    out = None
-    for rows in steps_of(len(images), i_step):
-        for columns in steps_of(len(captions), t_step):
-            parts = zip(masks.items(), (rows, columns), strict=True)
-            own = {name: mask[part] for (name, mask), part in parts if mask is not None}
-            block = score(images[rows], captions[columns], **own, **options)
-            out = block.new_empty(len(images), len(captions)) if out is None else out
-            out[rows, columns] = block
-    return out
-
-
-def blockwise(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """A plain similarity that goes `in_blocks`."""
-    names = list(inspect.signature(function).parameters)[2:]
-
-    @wraps(function)
-    def call(images: Comparable, captions: Comparable, *arguments, **options) -> Float[Tensor, "i t"]:
-        return in_blocks(function, images, captions, **dict(zip(names, arguments, strict=False)), **options)
-
-    return call
-
-
-def _elements(items: Comparable) -> int:
-    """Vectors of all items, at least, that are multiplied with those of the other modality."""
-    if isinstance(items, Rows):
-        samples = getattr(items, "samples", None)
-        items = getattr(items, fields(items)[0].name) if samples is None else samples
-    if isinstance(items, list | tuple):
-        return sum(map(len, items))
-    return math.prod(getattr(items, "shape", ())[:-1])
-
-
-def _learned(*modalities: Comparable) -> bool:
-    """Whether a gradient towards what is compared is wanted."""
-    tensors = (t for items in modalities for t in (vars(items).values() if isinstance(items, Rows) else [items]))
-    return torch.is_grad_enabled() and any(isinstance(t, Tensor) and t.requires_grad for t in tensors)
 
 
 def in_image_blocks(

@@ -10,17 +10,9 @@ from torch import Tensor
 from xmr_core.base.errors import require_choice, require_number
 from xmr_core.base.tensors import ANY_LENGTH, Comparable, as_sets, masked_logsumexp, masked_max, masked_mean
 from xmr_core.base.types import EmbeddingSet
-from xmr_core.similarities.base import DIRECTIONS, Range, Similarity, roles
+from xmr_core.similarities.base import DIRECTIONS, Range, Similarity, blockwise, roles
 from xmr_core.similarities.kernels.attention import AttendedTerms, Attention, attention_blocks, by_blocks
-from xmr_core.similarities.pairs import (
-    EPS,
-    NORMALISATIONS,
-    PLAIN_EXPONENT,
-    attend,
-    blockwise,
-    bucket_by_length,
-    real_rows,
-)
+from xmr_core.similarities.pairs import EPS, NORMALISATIONS, PLAIN_EXPONENT, attend, bucket_by_length, real_rows
 
 AGGREGATIONS = ("lse", "mean", "sum", "max")
 

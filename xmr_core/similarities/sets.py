@@ -11,16 +11,8 @@ from xmr_core.base.errors import require_choice, require_flag, require_number
 from xmr_core.base.tensors import ANY_LENGTH, Comparable, as_sets, may_branch
 from xmr_core.base.types import EmbeddingSet
 from xmr_core.similarities import pairs
-from xmr_core.similarities.base import Range, Similarity
-from xmr_core.similarities.pairs import (
-    best_products,
-    blockwise,
-    element_products,
-    fill_padding,
-    mean_of_both,
-    real_products,
-    real_rows,
-)
+from xmr_core.similarities.base import Range, Similarity, blockwise
+from xmr_core.similarities.pairs import element_products, fill_padding, mean_of_both, real_products, real_rows
 
 _FEW = 64  # elements of one modality that are compared with a gallery as it lies
 _MOST = 64  # pairs of elements; of more, one large product is better than many small ones
@@ -227,7 +219,7 @@ def chamfer(
     tensor([[0.7500, 0.7500]])
     """
     images, captions = as_sets(images, captions, image_mask, caption_mask, normalise)
-    return mean_of_both(*best_products(images, captions, "i2t", "t2i"), images, captions) / 2
+    return mean_of_both(*pairs.best_products(images, captions, "i2t", "t2i"), images, captions) / 2
 
 
 def _check_alpha(alpha: float) -> None:

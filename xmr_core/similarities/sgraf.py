@@ -11,17 +11,9 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from xmr_core.base import tensors
 from xmr_core.base.errors import BadInput, require_choice, require_number
-from xmr_core.base.tensors import (
-    ANY_LENGTH,
-    Comparable,
-    as_sets,
-    masked_mean,
-    masked_softmax,
-    may_branch,
-    unchecked,
-    xavier,
-)  # fmt: skip
+from xmr_core.base.tensors import ANY_LENGTH, Comparable, as_sets, masked_mean, masked_softmax, xavier
 from xmr_core.base.types import EmbeddingSet
 from xmr_core.similarities.base import DIRECTIONS, Similarity, roles
 from xmr_core.similarities.kernels import sgraf as kernels
@@ -154,14 +146,16 @@ def _computed(function: Callable, again: bool, *arguments: Tensor) -> Tensor:
     """function(*arguments); again: its intermediates are not stored, but computed again in the backward pass."""
     if not again:
         return function(*arguments)
-    again = nullcontext if may_branch(*arguments) else unchecked  # the backward pass has a thread of its own
+    again = (
+        nullcontext if tensors.may_branch(*arguments) else tensors.unchecked
+    )  # the backward pass has a thread of its own
     return checkpoint(function, *arguments, use_reentrant=False, context_fn=lambda: (nullcontext(), again()))
 
 
 def _step(layers: nn.ModuleDict, queries: Tensor, nodes: Tensor, mask: Tensor) -> Tensor:
     """The query nodes, after they have attended to all nodes."""
     logits = nn.functional.linear(queries, *_query_weights(layers)) @ nodes.transpose(-1, -2)
-    if not (may_branch(mask) and mask.all()):
+    if not (tensors.may_branch(mask) and mask.all()):
         logits = logits.masked_fill(~mask[..., None, :], torch.finfo(logits.dtype).min)
     return layers["graph"](logits.softmax(-1) @ nodes).relu_()
 

@@ -5,8 +5,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from xmr_core.base.tensors import ANY_LENGTH, Comparable, as_both_vectors
-from xmr_core.similarities.base import Similarity
-from xmr_core.similarities.pairs import blockwise, in_image_blocks
+from xmr_core.similarities.base import Similarity, blockwise
+from xmr_core.similarities.pairs import in_image_blocks
 
 
 @blockwise
