@@ -10,6 +10,7 @@ import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -469,3 +470,38 @@ def test_a_state_that_cannot_be_written_is_one_clear_error(tmp_path):
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(CannotWrite, match="cannot write"):
         run(tmp_path / "file" / "state")
+
+
+def small():
+    """A tiny method and its batches."""
+    prepared = prepare(tiny_config().data)
+    torch.manual_seed(0)
+    return build("vse++", prepared.inputs, d=16), Batches(prepared.splits["train"], 16, 2, 0)
+
+
+def test_numbers_of_a_batch_are_checked_before_they_are_trained_on():
+    method, batches = small()
+    read = batches.split.read_images
+
+    def damaged(rows):
+        images = read(rows)
+        images.local_feats[2, 1, 0] = torch.nan
+        return images
+
+    batches = replace(batches, split=replace(batches.split, read_images=damaged))
+    with pytest.raises(BadInput, match="element 1 of image 2 is NaN or infinite"):
+        train(method, batches, lambda m: {"value": 0.0}, TrainConfig(epochs=1))
+
+
+def test_a_compiled_training_is_another_run_with_the_same_losses(monkeypatch):
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="eager"))
+    plain, compiled = (TrainConfig(epochs=1, compile=each) for each in (False, True))
+    losses = []
+    for config in (plain, compiled):
+        method, batches = small()
+        losses.append(train(method, batches, lambda m: {"value": 0.0}, config).epochs[0]["loss"])
+    assert losses[1] == pytest.approx(losses[0], rel=1e-6)
+    runs = [tiny_config().replace(compile=each).identity({}) for each in (False, True)]
+    assert "compile" not in runs[0]["train"] and runs[1]["train"]["compile"]
+    with pytest.raises(BadInput, match="compile"):
+        TrainConfig(compile="yes")

@@ -11,7 +11,7 @@ from torch.testing import assert_close
 from xmr_core.base.errors import BadInput
 from xmr_core.base.types import EmbeddingSet, Features, GaussianEmbedding
 from xmr_core.heads.gaussian import GaussianHead
-from xmr_core.heads.gpo import GPOHead
+from xmr_core.heads.gpo import GPOHead, sorted_channels
 from xmr_core.heads.pooling import AGGREGATORS, AdaptivePoolHead, GlobalHead, MaxPool, MeanPool, aggregator
 from xmr_core.heads.slots import PIENet, SlotHead, sine_1d, sine_2d
 from xmr_core.heads.tokens import GlobalTokenHead, TokenHead
@@ -302,3 +302,18 @@ def test_heads_take_plain_tensors_and_arrays(name):
 def test_what_a_head_cannot_read_is_refused(name, x, mask, message):
     with pytest.raises(BadInput, match=message):
         HEADS[name]()(x, mask)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_channels_are_sorted_by_numpy_as_by_torch(dtype):
+    torch.manual_seed(0)
+    x, mask = torch.randn(3, 7, 5, dtype=dtype), torch.arange(7) < torch.tensor([[7], [1], [4]])
+    given = [x.clone().requires_grad_() for _ in range(2)]
+    weights = torch.randn_like(x)
+    ours = sorted_channels(given[0], mask)
+    torchs = torch.where(mask[..., None], given[1], -torch.inf).sort(dim=1, descending=True).values
+    torchs = torch.where(mask[..., None], torchs, 0.0)
+    assert torch.equal(ours, torchs)
+    for out in (ours, torchs):
+        (out * weights).sum().backward()
+    assert torch.equal(*(x.grad for x in given))
