@@ -4,9 +4,10 @@
 
 Makes a data set in the layout of SCAN whose arrays are sparse files (36 regions × 2048 float32 of zeros: they take no
 disk), then trains one method on images spread over the whole of it, once through the package's own reader and once on a
-plain memory map for comparison, each in a process of its own. The files are removed afterwards. 36.4 GB are COCO's 113,287 training images. --quick: 5 GB.
-How long a step waits for its batch is told, and for how long an epoch of COCO's is read. Sparse files are zeros that no
-disk has to find, so these times are those of the package and of memory, a lower bound of a real disk's.
+plain memory map for comparison, each in a process of its own. The files are removed afterwards. 36.4 GB are the 113,287
+training images of COCO; --quick: 5 GB.
+How long a step waits for its batch is told, and how long an epoch of COCO takes to read. Sparse files are zeros that no
+disk has to find, so these times are those of the package and of memory, less than those of a disk.
 """
 
 import argparse
