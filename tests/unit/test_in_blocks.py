@@ -6,7 +6,7 @@ from test_similarities import FUNCTIONS, GRAPHS, SINGLE, example
 from test_unchecked import SIMILARITIES, InPrecision, items
 from torch.testing import assert_close
 
-from xmr_core.similarities import Sgraf, base, smooth_chamfer
+from xmr_core.similarities import Sgraf, as_similarity, base, chamfer, smooth_chamfer
 
 
 @pytest.fixture
@@ -56,3 +56,19 @@ def test_gradients_and_statistics_of_a_batch_take_all_pairs_at_once(small_blocks
     with torch.no_grad():
         filtration(*(example("sgraf saf t2i", n, 4, n) for n in (3, 5)))
     assert not small_blocks and "sgraf saf t2i" in GRAPHS
+
+
+def test_a_function_of_which_nothing_is_known_is_not_cut(small_blocks):
+    images, captions = (example("cosine", n, 4, n).x for n in (3, 5))
+    similarity = as_similarity(lambda x, y: (x @ y.T).softmax(1))
+    assert torch.equal(similarity(images, captions), (images @ captions.T).softmax(1)) and not small_blocks
+    assert torch.equal(similarity.score(images, captions), (images @ captions.T).softmax(1))
+
+
+def test_a_tangent_goes_through_the_best_partner():
+    x, y = (example("chamfer", n, 4, n).x for n in (3, 5))
+    _, tangent = torch.func.jvp(lambda z: chamfer(z, y), (x,), (torch.ones_like(x),))
+    step = 1e-6
+    assert_close(tangent, (chamfer(x + step, y) - chamfer(x - step, y)) / (2 * step), rtol=1e-4, atol=1e-6)
+    with pytest.raises(TypeError):
+        chamfer(x, y, None, None, False, "too many")

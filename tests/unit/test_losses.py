@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from xmr_core.base.errors import BadInput
-from xmr_core.base.types import Embedding, EmbeddingSet
+from xmr_core.base.tensors import unchecked
+from xmr_core.base.types import Embedding, EmbeddingSet, GaussianEmbedding
 from xmr_core.losses.adaptive_clustering import AdaptiveClustering
-from xmr_core.losses.gaussian import soft_contrastive
+from xmr_core.losses.gaussian import mean_kl_to_normal, soft_contrastive
 from xmr_core.losses.objective import Objective
 from xmr_core.losses.regularisers import gram_diversity, mmd, pairwise_diversity
 from xmr_core.losses.scores import InfoNCE, PairwiseSigmoid, hinge_triplet
@@ -274,3 +275,36 @@ def test_a_batch_without_a_pair_is_refused(loss):
     scores, match = problem()
     with pytest.raises(BadInput, match="no image of this batch"):
         loss(scores, torch.zeros_like(match))
+
+
+def test_mmd_keeps_its_digits_under_autocast():
+    x = sets(5, 2, 3).x.float()
+    given = (x, F.normalize(x + 1e-3 * torch.randn(x.shape, generator=torch.Generator().manual_seed(0)), dim=-1))
+    with torch.autocast("cpu", torch.bfloat16):
+        half = mmd(*given)
+    assert half.dtype == torch.float32 and half.item() == pytest.approx(mmd(*given).item(), rel=1e-6)
+
+
+@pytest.mark.parametrize("mining", ["all", "semi-hard"])
+def test_a_hinge_of_infinite_scores(mining):
+    scores, match = problem()
+    negative, positive = ((~match).nonzero()[0], match.nonzero()[0])
+    worst = scores.index_put(tuple(negative), torch.tensor(torch.inf, dtype=scores.dtype))
+    best = scores.index_put(tuple(positive), torch.tensor(torch.inf, dtype=scores.dtype))
+    assert mining == "semi-hard" or hinge_triplet(worst, match, mining=mining).isinf()
+    assert hinge_triplet(best, match, mining=mining).isfinite()
+
+
+def test_a_divergence_that_is_left_out_has_no_gradient():
+    log_std = torch.full((3, 4), 50.0).requires_grad_()
+    given = (GaussianEmbedding(torch.zeros(3, 4), s) for s in (log_std, log_std * 0))
+    with pytest.warns(UserWarning, match="left out"):
+        mean_kl_to_normal(*given, most=1e4).backward()
+    assert (log_std.grad == 0).all()
+
+
+def test_a_compiled_adopt_is_compiled_once():
+    loss = torch.compile(AdaptiveClustering(), fullgraph=True, backend="eager")
+    for _ in range(12):
+        with unchecked():
+            loss(torch.randn(4, 4, requires_grad=True), torch.eye(4, dtype=torch.bool))

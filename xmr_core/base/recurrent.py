@@ -35,6 +35,7 @@ def run_gru(gru: nn.GRU, x: Float[Tensor, "n l e"], mask: Bool[Tensor, "n l"]) -
             x.to(weights[0].dtype), rows, [count for count in real.sum(1).tolist() if count], *weights
         )
     else:
+        x = torch.where(mask[..., None], x, 0.0)  # a gradient of 0 does not silence a NaN
         states = _padded_states(gru, x)
         if directions == 2:
             aligned = _padded_states(gru, _in_order(x, (places - l + lengths) % l))
@@ -78,9 +79,10 @@ class _States(Function):
             gates, hidden_gates = input_gates[..., : 2 * h], torch.empty_like(input_gates)  # gates: r and z
             candidates, states = inputs.new_empty(2, *rows.shape, h)
             u_t, c, before = u.transpose(1, 2).contiguous(), c[:, None], inputs.new_zeros(directions, counts[0], h)
-            parts = (hidden_gates, gates, input_gates[..., 2 * h :], candidates, states)
-            parts = (part.split(counts, 1) for part in parts)
-            for n, hidden, gate, from_input, candidate, state in zip(counts, *parts, strict=True):
+            parts = hidden_gates, gates, input_gates[..., 2 * h :], candidates, states
+            for n, hidden, gate, from_input, candidate, state in zip(
+                counts, *(part.split(counts, 1) for part in parts), strict=True
+            ):
                 before = before[:, :n]
                 torch.baddbmm(c, before, u_t, out=hidden)
                 gate.add_(hidden[..., : 2 * h]).sigmoid_()

@@ -87,9 +87,12 @@ def unchecked(checks: bool = False) -> Iterator[None]:
 def may_branch(*tensors: Tensor) -> bool:
     """Whether numbers may decide how the rest is computed, as a copy that is spared where nothing is padding: not in
     what is compiled or mapped, and on a device, where looking is waiting, not inside `unchecked`."""
-    if torch.compiler.is_compiling() or any(torch._C._functorch.is_batchedtensor(t) for t in tensors):
-        return False
-    return _MODE.branches or all(t.device.type == "cpu" for t in tensors)
+    return not is_traced(*tensors) and (_MODE.branches or all(t.device.type == "cpu" for t in tensors))
+
+
+def is_traced(*tensors: Tensor) -> bool:
+    """Whether what is computed is compiled, or mapped over these tensors."""
+    return torch.compiler.is_compiling() or any(torch._C._functorch.is_batchedtensor(t) for t in tensors)
 
 
 def require_element(mask: Bool[Tensor, "n l"], what: str) -> None:

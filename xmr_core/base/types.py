@@ -396,14 +396,11 @@ class Relevance(Brief):
 
     def dense(self, queries: np.ndarray, gallery: np.ndarray) -> Bool[np.ndarray, "q g"]:
         """match[q, g] for a batch of positions (repeats allowed)."""
-        counts = self.counts[queries]
-        first = np.cumsum(counts) - counts
-        items = self.indices[np.repeat(self.indptr[queries] - first, counts) + np.arange(counts.sum())]
         distinct, column = np.unique(gallery, return_inverse=True)
-        out = np.zeros((len(queries), len(distinct)), bool)
-        position = np.searchsorted(distinct, items)
-        present = np.flatnonzero(np.isin(items, distinct))
-        out[np.repeat(np.arange(len(queries)), counts)[present], position[present]] = True
+        rows = np.repeat(np.arange(len(queries)), np.array([len(self[q]) for q in queries], int))
+        items = np.concatenate([self.indices[:0], *(self[q] for q in queries)])
+        present, out = np.isin(items, distinct), np.zeros((len(queries), len(distinct)), bool)
+        out[rows[present], np.searchsorted(distinct, items[present])] = True
         return out[:, column]
 
 

@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from xmr_core.base.errors import BadInput, require_choice, require_flag, require_number
-from xmr_core.base.tensors import checking
+from xmr_core.base.tensors import checking, is_traced
 from xmr_core.losses.scores import check_scores, mean_of_pairs
 
 FORMS = ("official", "paper")
@@ -30,7 +30,7 @@ class AdaptiveClustering(nn.Module):
     Args: temperature: τ. mode: 'adaptive', 'constant' (`negatives`, the authors' 3) or 'random' (uniform in 1 … B − 1).
         power: 1.25. B is the number of captions a row offers.
     Shapes: scores, match "i t" → scalar. history: K of (captions as queries, images as queries) of every call in
-        training.
+        training that is neither compiled nor mapped.
     Raises: BadInput for unknown choices, K < 1, τ ≤ 0, a batch in which a row has no positive or no negative.
     Source: Zhang, Shu et al., EACL 2023 (VSE+2AD), adaptive objective; docs/methods/vse_2ad.md.
 
@@ -69,7 +69,7 @@ class AdaptiveClustering(nn.Module):
             raise BadInput("every image and caption needs a matching and a non-matching partner.")
         ways = ((scores.T, match.T), (scores, match))
         chosen = tuple(self.how_many(*way) for way in ways)
-        if self.training:
+        if self.training and not is_traced(scores, match):
             self._chosen.append(torch.stack(chosen))
         total = sum(self._one_way(*way, k) for way, k in zip(ways, chosen, strict=True))
         return total / 2 if self.form == "official" else total

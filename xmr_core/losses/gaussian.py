@@ -142,14 +142,18 @@ def mean_kl_to_normal(
     total = 0.0
     for items, what in ((images, "image"), (captions, "caption")):
         items = as_gaussians(items, what)
-        log_variance = 2 * items.log_std
-        value = (items.mean.square() + log_variance.exp() - 1 - log_variance).mean() / 2
+        value = _mean_kl(items.mean, items.log_std)
         if most < math.inf:
             if may_branch(value) and value > most:
                 warnings.warn(f"the divergence of the {what}s is {float(value):.3g} and is left out.", stacklevel=2)
-            value = torch.where(value > most, 0.0, value)
+            # N(0, 1) in its place, because a gradient of 0 does not silence one that is infinite
+            value = _mean_kl(*(torch.where(value.detach() > most, 0.0, x) for x in (items.mean, items.log_std)))
         total = total + value
     return total
+
+
+def _mean_kl(mean: Tensor, log_std: Tensor) -> Tensor:
+    return (mean.square() + (2 * log_std).exp() - 1 - 2 * log_std).mean() / 2
 
 
 def uniformity(

@@ -108,4 +108,5 @@ def _weighed(items: EmbeddingSet) -> tuple[Float[Tensor, "m d"], Float[Tensor, "
 
 def _kernel_mean(x: Float[Tensor, "m d"], p: Float[Tensor, " m"], y: Tensor, q: Tensor, gamma: float) -> Tensor:
     # torch.cdist also has the slope we want at distance 0, where the derivative does not exist: none
-    return (p[None] @ (-gamma * torch.cdist(x, y)).exp() @ q[:, None]).squeeze()
+    # no matrix product, which autocast would take in half precision: what is left of three means has few digits
+    return (p[:, None] * (-gamma * torch.cdist(x, y)).exp() * q).sum()

@@ -106,9 +106,9 @@ def _excess(negatives: Float[Tensor, "i t"], limits: Float[Tensor, "i t"]) -> tu
     of the sorted negatives are above a limit, and their sum less m · l is what they exceed it by: no array of pairs ×
     negatives is made."""
     ordered = negatives.sort(1, descending=True).values
-    sums = F.pad(torch.where(ordered.isinf(), 0.0, ordered).cumsum(1), (1, 0))
+    sums = F.pad(torch.where(ordered == -torch.inf, 0.0, ordered).cumsum(1), (1, 0))
     above = torch.searchsorted(-ordered.detach(), -limits.detach().contiguous())
-    return sums.gather(1, above) - above * limits, above
+    return torch.where(above > 0, sums.gather(1, above) - above * limits, 0.0), above
 
 
 class _Scaled(nn.Module):

@@ -64,6 +64,7 @@ class Similarity(nn.Module):
         compares: 'vectors', 'sets', 'tokens' (sets as long as the item), 'graphs' (tokens after a global vector),
             'samples' or 'distributions'.
         of_units: whether it is meant for unit vectors, so that plain tensors of other lengths are warned of.
+        pairwise: whether large galleries may be cut into blocks; False for a function of which nothing is known.
         ranges: the options that can be changed after training, with sensible ranges.
 
     >>> import torch
@@ -83,6 +84,7 @@ class Similarity(nn.Module):
     scoring_weight: float = 1.0
     compares: str = "sets"
     of_units: bool = True
+    pairwise: bool = True
     ranges: ClassVar[Mapping[str, Range]] = {}
 
     def __init__(self, **options):
@@ -97,9 +99,10 @@ class Similarity(nn.Module):
             TYPES.setdefault(plain.__func__, cls)  # a second class for the same function does not take its place
 
     def __call__(self, images: Comparable, captions: Comparable, **masks) -> Float[Tensor, "i t"]:
-        call, buffers = super().__call__, self.training and any(True for _ in self.buffers())
         # statistics of a batch lie in buffers, and are those of the whole batch
-        return call(images, captions, **masks) if buffers else in_blocks(call, images, captions, **masks)
+        together = not self.pairwise or (self.training and any(True for _ in self.buffers()))
+        call = super().__call__
+        return call(images, captions, **masks) if together else in_blocks(call, images, captions, **masks)
 
     def forward(self, images: Comparable, captions: Comparable, **masks) -> Float[Tensor, "i t"]:
         """The plain form, differentiable: what the equations say, and what training uses."""
@@ -108,7 +111,7 @@ class Similarity(nn.Module):
     @torch.no_grad()
     def score(self, images: Comparable, captions: Comparable) -> Float[Tensor, "i t"]:
         """The same scores without gradients, as fast as they can be had: what evaluation and search use."""
-        return in_blocks(self._score, images, captions)
+        return in_blocks(self._score, images, captions) if self.pairwise else self._score(images, captions)
 
     def _score(self, images: Comparable, captions: Comparable) -> Float[Tensor, "i t"]:
         if (fast := self._fast_scores(images, captions)) is None:
@@ -194,27 +197,20 @@ def _one_item(items: Comparable, what: str) -> Float[Tensor, "k d"]:
 
 
 def in_blocks(
-    score: Callable[..., Tensor],
-    images: Comparable,
-    captions: Comparable,
-    image_mask=None,
-    caption_mask=None,
-    **options,
+    score: Callable[..., Tensor], images: Comparable, captions: Comparable, **options
 ) -> Float[Tensor, "i t"]:
     """score(images, captions, …), 64 million products of elements at a time where no gradient is wanted, so that large
-    galleries cost little memory beside their scores."""
-    masks = {"image_mask": image_mask, "caption_mask": caption_mask}
+    galleries cost little memory beside their scores. options: masks, cut as their items are, and others."""
     i, t = (_elements(items) for items in (images, captions))
     if torch.compiler.is_compiling() or i * t <= _PRODUCTS or _learned(images, captions):
-        masks = {name: mask for name, mask in masks.items() if mask is not None}
-        return score(images, captions, **masks, **options)
+        return score(images, captions, **options)
     i_step, t_step = (max(1, int(len(items) * _PRODUCTS**0.5 / n)) for items, n in ((images, i), (captions, t)))
     out = None
     for rows in steps_of(len(images), i_step):
         for columns in steps_of(len(captions), t_step):
-            parts = zip(masks.items(), (rows, columns), strict=True)
-            own = {name: mask[part] for (name, mask), part in parts if mask is not None}
-            block = score(images[rows], captions[columns], **own, **options)
+            cuts = {"image_mask": rows, "caption_mask": columns}
+            own = {name: v[cuts[name]] if name in cuts and v is not None else v for name, v in options.items()}
+            block = score(images[rows], captions[columns], **own)
             out = block.new_empty(len(images), len(captions)) if out is None else out
             out[rows, columns] = block
     return out
@@ -222,11 +218,11 @@ def in_blocks(
 
 def blockwise(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """A plain similarity that goes `in_blocks`."""
-    names = list(inspect.signature(function).parameters)[2:]
+    signature = inspect.signature(function)
 
     @wraps(function)
     def call(images: Comparable, captions: Comparable, *arguments, **options) -> Float[Tensor, "i t"]:
-        return in_blocks(function, images, captions, **dict(zip(names, arguments, strict=False)), **options)
+        return in_blocks(function, **signature.bind(images, captions, *arguments, **options).arguments)
 
     return call
 
@@ -237,7 +233,7 @@ def _elements(items: Comparable) -> int:
         samples = getattr(items, "samples", None)
         items = getattr(items, fields(items)[0].name) if samples is None else samples
     if isinstance(items, list | tuple):
-        return sum(map(len, items))
+        return sum(math.prod(getattr(part, "shape", ())[:-1]) for part in items)
     return math.prod(getattr(items, "shape", ())[:-1])
 
 
@@ -257,6 +253,8 @@ class FunctionSimilarity(Similarity):
     >>> FunctionSimilarity(lambda images, captions: images @ captions.T)(torch.eye(2), torch.eye(2)).shape
     torch.Size([2, 2])
     """
+
+    pairwise = False
 
     def __init__(self, function: Callable[[Representation, Representation], Tensor]):
         super().__init__()

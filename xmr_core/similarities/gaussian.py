@@ -231,9 +231,8 @@ def _scaled_squares(images: GaussianEmbedding, captions: GaussianEmbedding) -> F
 def _one_variance(images: GaussianEmbedding, captions: GaussianEmbedding) -> Float[Tensor, "i t"] | None:
     """σ₁² + σ₂² where every item has the same σ in all dimensions, else None."""
     require_same_width(images.mean, captions.mean)
-    if not may_branch(images.log_std, captions.log_std):
-        return None
-    if not all(bool((s.log_std == s.log_std[:, :1]).all()) for s in (images, captions)):
+    spreads = images.log_std, captions.log_std
+    if not may_branch(*spreads) or not all(bool((s == s[:, :1]).all()) for s in spreads):
         return None
     return (2 * images.log_std[:, :1]).exp() + (2 * captions.log_std[None, :, 0]).exp()
 

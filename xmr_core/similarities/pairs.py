@@ -44,8 +44,7 @@ def element_products(x: Float[Tensor, "i k d"], y: Float[Tensor, "t l d"]) -> Fl
 
 def fill_padding(values: Float[Tensor, "i k t l"], images: EmbeddingSet, captions: EmbeddingSet, fill: float) -> Tensor:
     """`values`, but `fill` wherever either element is padding. Sets without padding, the usual case, cost no copy."""
-    masks = images.mask, captions.mask
-    if may_branch(*masks) and all(mask.all() for mask in masks):
+    if may_branch(images.mask, captions.mask) and images.mask.all() & captions.mask.all():
         return values
     return torch.where(images.mask[:, :, None, None] & captions.mask[None, None, :, :], values, fill)
 
@@ -61,7 +60,7 @@ def best_products(images: EmbeddingSet, captions: EmbeddingSet, *directions: str
     products, out = element_products(real_rows(images), real_rows(captions)), []
     for direction in directions:
         mask, dim = (images.mask[:, :, None, None], 1) if direction == "t2i" else (captions.mask, 3)
-        real = products.detach()
+        real = products.detach() if products.requires_grad else products
         real = real if may_branch(mask) and mask.all() else torch.where(mask, real, -torch.inf)
         if products.requires_grad:
             out.append(products.gather(dim, real.max(dim, keepdim=True).indices).squeeze(dim))

@@ -457,9 +457,10 @@ def train(
                 loss.backward()
                 ranks.average_gradients(method)
                 norm = clip_gradients(method.parameters(), config.clip) if config.clip else torch.zeros_like(loss)
-                named = {"loss": loss, **terms}
-                row = [loss, scores.detach().float().std(), norm, *named.values()]
-                pending.append((where, list(named), torch.stack([x.detach().float() for x in row])))
+                row = [loss, scores.detach().float().std(), norm, loss, *terms.values()]
+                wide = torch.float64 if on_cpu else torch.float32  # some devices have no other
+                row = torch.stack([x.detach().to(device, wide).reshape(()) for x in row])
+                pending.append((where, ["loss", *terms], row))
                 if on_cpu or checks or step + 1 == steps or len(pending) == _READ_EVERY:
                     read()  # before the step is taken, so that a CPU keeps the weights that led to a failure
                 optimiser.step()

@@ -1,5 +1,6 @@
 """SGRAF in blocks: nodes for scoring; and for training nodes, filtration and reasoning with gradients by formula."""
 
+import itertools
 from collections.abc import Callable, Iterator
 
 import torch
@@ -244,26 +245,27 @@ class Reasoning(Function):
 
     @staticmethod
     def forward(ctx, nodes: Tensor, mask: Tensor, rows: int, *weights: Tensor) -> Float[Tensor, "i t r m"]:
-        ctx.rows, ctx.steps = rows, [] if nodes.numel() <= _STORED else None
-        ctx.save_for_backward(nodes, mask, *weights)
+        ctx.rows, ctx.count, stored = rows, len(weights), []
         out = nodes.new_empty(*nodes.shape[:2], rows, nodes.shape[3])
         with torch.autocast("cpu", enabled=False):
             for part, block, hidden in _blocks(nodes, mask):
                 steps = _steps(block, hidden, rows, weights)
                 out[part] = steps[-1][-1].view_as(out[part])
-                if ctx.steps is not None:
-                    ctx.steps.append(steps)
+                stored += itertools.chain(*steps) if nodes.numel() <= _STORED else ()
+        ctx.save_for_backward(nodes, mask, *weights, *stored)
         return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx, grad):
-        nodes, mask, *weights = ctx.saved_tensors
+        nodes, mask, *saved = ctx.saved_tensors
+        weights, stored = saved[: ctx.count], iter(saved[ctx.count :])
         of_nodes, of_weights = torch.empty_like(nodes), [torch.zeros_like(w) for w in weights]
         with torch.autocast("cpu", enabled=False):
-            for block_number, (part, block, hidden) in enumerate(_blocks(nodes, mask)):
+            for part, block, hidden in _blocks(nodes, mask):
                 g = grad[part].flatten(0, 1)
-                steps = _steps(block, hidden, ctx.rows, weights) if ctx.steps is None else ctx.steps[block_number]
+                steps = [tuple(itertools.islice(stored, 5)) for _ in range(ctx.count // 4)]
+                steps = steps if steps[0] else _steps(block, hidden, ctx.rows, weights)
                 for number in reversed(range(len(steps))):
                     own = slice(4 * number, 4 * number + 4)
                     g = _back(steps[number], g, weights[own], of_weights[own])
