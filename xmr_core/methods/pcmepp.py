@@ -86,10 +86,8 @@ def mixed(
         lam = torch.where(cut, 1 - taken.float().mean((1, 2)), lam)
     # what a place keeps: all or nothing under CutMix, λ under mixup
     if isinstance(images, Pixels):
-        keep = torch.where(cut[:, None, None], (~taken).float(), lam[:, None, None]).to(images.x, non_blocking=True)[
-            :, None
-        ]
-        return Pixels(_blended(images.x, keep)), lam
+        keep = torch.where(cut[:, None, None], (~taken).float(), lam[:, None, None])[:, None]
+        return Pixels(_blended(images.x, keep.to(images.x, non_blocking=True))), lam
     keep = lam[:, None].expand(-1, images.mask.shape[1])
     keep = torch.where(cut[:, None], (~taken).float().flatten(1), keep) if shape else keep
     keep = keep.to(images.mask.device, non_blocking=True)

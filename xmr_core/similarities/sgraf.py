@@ -146,10 +146,9 @@ def _computed(function: Callable, again: bool, *arguments: Tensor) -> Tensor:
     """function(*arguments); again: its intermediates are not stored, but computed again in the backward pass."""
     if not again:
         return function(*arguments)
-    again = (
-        nullcontext if tensors.may_branch(*arguments) else tensors.unchecked
-    )  # the backward pass has a thread of its own
-    return checkpoint(function, *arguments, use_reentrant=False, context_fn=lambda: (nullcontext(), again()))
+    # the backward pass has a thread of its own, where numbers would be checked again
+    mode = nullcontext if tensors.may_branch(*arguments) else tensors.unchecked
+    return checkpoint(function, *arguments, use_reentrant=False, context_fn=lambda: (nullcontext(), mode()))
 
 
 def _step(layers: nn.ModuleDict, queries: Tensor, nodes: Tensor, mask: Tensor) -> Tensor:
