@@ -18,7 +18,7 @@ from xmr_core.base import files
 from xmr_study import ledger, paper_tables, plots
 from xmr_study.ambiguity import ambiguity_gains, ambiguity_points
 from xmr_study.ledger import DECIDED
-from xmr_study.protocol import EPOCHS, labels, trial
+from xmr_study.protocol import labels
 from xmr_study.protocol_results import (
     at_equal_time,
     budget_points,
@@ -61,8 +61,6 @@ def readable(table: pd.DataFrame) -> pd.DataFrame:
             out[shown] = table[name].map("{:.1f}".format) + half
     out["best epoch"] = table["best epoch"].map("{:.0f}".format) + table["epochs"].map(" of {}".format)
     out["converged"] = table["converged"].map({True: "yes", False: "no"}) + table["gain"].map(", {:+.1f}".format)
-    if table["trial"].any():
-        out["trial"] = [_changes(*line) for line in zip(table["label"], table["trial"], strict=True)]
     for name in ("τ expert", "τ crowd"):
         if name in table:
             out[name] = table[name]
@@ -70,11 +68,6 @@ def readable(table: pd.DataFrame) -> pd.DataFrame:
     for name in (name for name in costs if table[name].notna().any()):
         out[costs[name]] = table[name].map("{:,.0f}".format)
     return out
-
-
-def _changes(label: str, number: int) -> str:
-    told = ", ".join(f"{name} {value}" for name, value in trial(label, number, EPOCHS).items())
-    return f"{number}: {told or 'defaults'}"
 
 
 def verdicts_by_paper(table: pd.DataFrame) -> pd.DataFrame:

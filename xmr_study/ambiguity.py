@@ -1,24 +1,15 @@
-"""The ambiguity part of the protocol: its runs on worlds whose captions say less and less, and what they show."""
-
-from collections.abc import Mapping, Sequence
+"""What the ambiguity runs of the protocol before show: worlds whose captions say less and less."""
 
 import numpy as np
 import pandas as pd
 
-from xmr_study.protocol import EPOCHS, Job, in_common_form, trial, warm_up
 from xmr_study.protocol_results import mean_interval, seed_values
 
 AMBIGUITIES = {0.02: 3, 0.05: 4, 0.1: 5, 0.25: 6, 0.5: 7}  # ambiguity → its world
 AMBIGUOUS = ("VSE∞", "DivE", "PCME", "PCME++", "SCAN t-i")  # one vector, a set, distributions, pairs
 RATES = (2e-3, 4e-3)
-OBJECTIVES = {
-    "InfoNCE": {"objective": "infonce"},
-    "hinge": {"objective": "triplet", "margin": 0.2, "warmup_epochs": warm_up(EPOCHS)},
-    "own": {},
-    "SigLIP": {"objective": "siglip"},
-}
+OBJECTIVES = ("InfoNCE", "hinge", "own", "SigLIP")
 OF_DISTRIBUTIONS = ("PCME", "PCME++")  # their own loss stands in the place of the hinge
-_OF_OTHERS = ("lr", *OBJECTIVES["hinge"])  # what a chosen trial does not say here
 
 
 def objectives_of(label: str) -> list[str]:
@@ -57,27 +48,6 @@ def chosen_rates(rows: pd.DataFrame) -> dict[tuple[str, str, float], float]:
                 if None not in tried.values():
                     out[label, name, value] = max(RATES, key=lambda rate: tried[rate])
     return out
-
-
-def ambiguity(rows: pd.DataFrame, chosen: Mapping[str, int], seeds: Sequence[int] = range(3)) -> list[Job]:
-    """One vector, sets, distributions and pairs under three objectives, on worlds of five ambiguities.
-
-    Seed 0 is run at both RATES, the others at the one that it chose; until it has, they count at the lower. rows: of
-    the protocol. chosen: variant → its trial.
-    """
-    rates, jobs = chosen_rates(rows), []
-    for label in (name for name in AMBIGUOUS if name in chosen):
-        for name in objectives_of(label):
-            tried = {k: v for k, v in trial(label, chosen[label]).items() if k not in _OF_OTHERS}
-            if OBJECTIVES[name]:
-                tried.pop("temperature", None)
-            for value, world in AMBIGUITIES.items():
-                fixed = {"epochs": EPOCHS, "world_seed": world, "ambiguity": value, **tried, **OBJECTIVES[name]}
-                for seed in seeds:
-                    for rate in RATES if seed == 0 else [rates.get((label, name, value), RATES[0])]:
-                        config = in_common_form(label, **fixed, lr=rate, seed=seed)
-                        jobs.append(Job("ambiguity", label, ambiguity_label(label, name, value, rate), config))
-    return jobs
 
 
 # When sets, distributions, pairs of elements and hard negatives pay: what each gains over one vector, or over

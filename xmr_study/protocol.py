@@ -1,74 +1,57 @@
-"""The protocol of the study (docs/protocol.md): trials of tuning, what every method has in common, and what was
-chosen."""
+"""The protocol of the study (docs/protocol.md): which runs there are, and which of them have no rows yet."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 
 import pandas as pd
 
-from xmr_core.base.errors import BadInput, require_choice
+from xmr_core.base.errors import require_choice
 from xmr_core.base.machine import only_shapes
 from xmr_core.methods.common import Inputs
-from xmr_core.methods.registry import MethodSpec, method_spec, registered
+from xmr_core.methods.registry import method_spec, registered
 from xmr_core.training.runs.config import RunConfig, base_config
-from xmr_study.claims import TRIALS as OWN_TRIALS
 from xmr_study.claims import Variant
 from xmr_study.variants import comparison, labelled
 
-TRIALS: tuple[Mapping[str, object], ...] = (
-    {}, {"lr": 1e-3}, {"lr": 4e-3}, {"temperature": 0.1}, {"dropout": 0.1},
-    {"objective": "siglip", "temperature": 0.1}, {"objective": "triplet", "margin": 0.2, "warmup_epochs": 8},
+PARTS = ("length", "tuning", "capacity", "comparison")
+LENGTHS, MOST_GAIN = (72, 144), 3.0  # epochs; what doubling the shorter may add, points of RSUM
+RATE, RATES = 2e-3, (1e-3, 2e-3, 4e-3, 8e-3)  # of the length; of tuning
+CHOOSING, WORLDS = 0, (1, 2, 3, 4)  # the world on which everything is chosen, and those that decide
+SEEDS, TUNING_SEEDS = 3, 2
+COMMON = {"text_local": "states", "iterations": 4, "warmup_steps": 40}  # where a method has the option
+# what a label stands for beside the options of its variant
+FIELDS = {"PCME with word drop": {"word_drop": 0.1}, "PCME++": {"objective": "infonce"}}
+
+# A question about width has two worlds; at the end what its hours may not reach.
+CAPACITY = (
+    "VSE∞, 4 × wider", "DivE, 4 × 16", "VSE∞, 16 × wider", "VSE∞, 4 × wider, DivE's time",
+    "VSE∞, 16 × wider, DivE's time", "VSE+2AD, 4 × wider", "DivE, 1 × 256", "DivE, 2 × 128", "DivE, 8 × 32",
 )  # fmt: skip
-_OF_THE_OBJECTIVE = ("objective", "temperature", "margin", "warmup_epochs")
-
-
-def changes_of(spec: MethodSpec, options: Mapping[str, object], number: int) -> dict[str, object]:
-    """What a trial (from 1) changes in a variant: what its method says, else the common one. What the variant sets
-    itself stays, and with an objective of its own everything of the trial's objective.
-
-    options: of the variant.
-
-    >>> from xmr_core.methods.registry import method_spec
-    >>> changes_of(method_spec("dive"), {}, 4), changes_of(method_spec("pcme"), {}, 7)
-    ({'temperature': 0.1}, {'objective': 'infonce'})
-    """
-    changes = OWN_TRIALS.get(spec.id, {}).get(number) or _accepted(spec, TRIALS[number - 1])
-    own = "objective" in options
-    return {name: v for name, v in changes.items() if name not in options and not (own and name in _OF_THE_OBJECTIVE)}
-
-
-def _accepted(spec: MethodSpec, changes: Mapping[str, object]) -> dict[str, object]:
-    """Of a common trial, what the options of a method take: one from outside may have an objective of its own alone."""
-    of_method = {*_OF_THE_OBJECTIVE, "dropout"}
-    taken = {n: v for n, v in changes.items() if n not in of_method or n in spec.options.names("matched")}
-    try:
-        spec.options.make(spec.id, "matched", {n: v for n, v in taken.items() if n in of_method})
-    except BadInput:
-        taken = {n: v for n, v in taken.items() if n not in _OF_THE_OBJECTIVE}
-    return taken
-
-
-# The protocol of the study (docs/protocol.md): what every method has in common, and what is tried for each.
-
-
-EPOCHS, LONGER, SHORTER, TUNING_EPOCHS = 72, 144, (8, 24), 24
-FLICKR_EPOCHS, FLICKR_LONGER = 20, 40  # on Flickr8k
-SEEDS, MORE_SEEDS, SHORT = 5, 10, 120.0  # more for what compares no pairs, and where a run takes so few seconds
-COMMON = {"text_local": "states", "iterations": 4}  # where a method has the option
-WORLD, DECIDING = 0, (1, 2)
-FIELDS = {"PCME with word drop": {"word_drop": 0.1}}  # labels that stand for more than options of their method
+CONTROLS = ("DivE", "VSE∞", "VSE+2AD")
+EQUAL_TIME = ", DivE's time"  # the end of a label whose run has as many fewer epochs as its steps take longer
+# what a step takes beside DivE's, measured before the first run
+STEP_RATIO = {"VSE∞, 4 × wider": 42 / 36, "VSE∞, 16 × wider": 124 / 36}
 
 
 @dataclass(frozen=True)
 class Job:
-    """A run of the protocol. part: of `study.jobs.PARTS`. variant: the label of `labels` whose trial it takes. label:
-    what its rows are called."""
+    """A run of the protocol. part: of PARTS. label: what its rows are called."""
 
     part: str
-    variant: str
     label: str
     config: RunConfig
+
+    @property
+    def key(self) -> tuple:
+        """What tells its rows from others: label, epochs, learning rate, world, seed."""
+        train = self.config.train
+        return self.label, train.epochs, train.lr, self.config.data.world_seed, train.seed
+
+    @property
+    def batch(self) -> tuple:
+        """Runs that are compared, and so are trained on one processor."""
+        return self.part, self.config.data.world_seed, self.config.train.seed
 
 
 def variants() -> dict[str, Variant]:
@@ -86,8 +69,9 @@ def _variants(key: tuple) -> dict[str, Variant]:
 
 
 def in_common_form(label: str, **changes) -> RunConfig:
-    """The run of a label as the protocol has it: every method reads the states of the GRU, slots take four rounds, and
-    a hinge has the warm-up of `warm_up` where the label says nothing else.
+    """The run of a label as the protocol has it: every method reads the states of the GRU, slots take four rounds, the
+    rate rises over an epoch, and a hinge sees all negatives for a third of the epochs where the label says nothing
+    else.
 
     Raises: BadInput for a label that no method has.
 
@@ -98,17 +82,16 @@ def in_common_form(label: str, **changes) -> RunConfig:
     """
     require_choice("label", label, variants())
     method, options = variants()[label]
-    names = method_spec(method).options.names("matched")
+    names = {*method_spec(method).options.names("matched"), "warmup_steps"}
     common = {name: value for name, value in COMMON.items() if name in names}
     config = base_config(method, device="cpu", **{**common, **FIELDS.get(label, {}), **options, **changes})
     unsaid = "warmup_epochs" in names and "warmup_epochs" not in config.options
     hinge = config.options.get("objective") == "triplet"
-    return config.replace(warmup_epochs=warm_up(config.train.epochs)) if hinge and unsaid else config
+    return config.replace(warmup_epochs=config.train.epochs // 3) if hinge and unsaid else config
 
 
 def canonical() -> dict[str, str]:
-    """Label → the first label of the same run in the common form: one control stands under one label. Two labels mean
-    the same run if they do so at every trial of tuning, whichever is chosen.
+    """Label → the first label of the same run in the common form: one control stands under one label.
 
     >>> canonical()["α=16"], canonical()["DivE on GRU states"], canonical()["K=2"]
     ('DivE', 'DivE', 'DivE, K=2')
@@ -118,35 +101,14 @@ def canonical() -> dict[str, str]:
 
 @cache
 def _canonical(key: tuple) -> dict[str, str]:
+    first: dict[str, RunConfig] = {}
     out: dict[str, str] = {}
-    first: list[tuple[list[RunConfig], str]] = []
     for label in variants():
-        configs = [_complete(in_common_form(label, **trial(label, n))) for n in range(1, len(TRIALS) + 1)]
-        out[label] = next((other for held, other in first if held == configs), label)
-        if out[label] == label:
-            first.append((configs, label))
+        config = in_common_form(label)
+        config = replace(config, options=method_spec(config.method).full_options("matched", config.options))
+        out[label] = next((other for other, held in first.items() if held == config), label)
+        first.setdefault(out[label], config)
     return out
-
-
-def _complete(config: RunConfig) -> RunConfig:
-    """With every option said, for a default that is said and one that is not are the same run."""
-    return replace(config, options=method_spec(config.method).full_options("matched", config.options))
-
-
-def budget_label(label: str, epochs: int) -> str:
-    """The label of a run of another number of epochs than EPOCHS: 'DivE, 8 epochs'."""
-    return f"{label}, {epochs} epochs"
-
-
-def run_label(label: str) -> str:
-    """The label without the ending of a run that was made longer because the first was not converged.
-
-    >>> run_label("DivE, 144 epochs"), run_label("DivE, 40 epochs"), run_label("DivE, 8 epochs")
-    ('DivE', 'DivE', 'DivE, 8 epochs')
-    """
-    for epochs in (LONGER, FLICKR_LONGER):
-        label = label.removesuffix(budget_label("", epochs))
-    return label
 
 
 def labels() -> list[str]:
@@ -157,6 +119,15 @@ def labels() -> list[str]:
     """
     same = canonical()
     return [label for label in comparison() if same[label] == label]
+
+
+def light() -> list[str]:
+    """The compared variants whose method encodes both sides independently.
+
+    >>> light()
+    ['VSE++', 'PVSE', 'PCME', 'VSE∞', 'VSE+2AD', 'DivE', 'PCME++']
+    """
+    return [label for label in labels() if not compares_pairs(label)]
 
 
 def compares_pairs(label: str) -> bool:
@@ -176,8 +147,8 @@ def _compares_pairs(method: str, key: tuple) -> bool:
 
 
 def base_of(label: str) -> str:
-    """The compared variant whose chosen trial a label takes: of the same method, with most of its options; for a method
-    that is compared under no label of its own, the label itself.
+    """The compared variant whose learning rate a label takes: of the same method, with most of its options; for a
+    method that is compared under no label of its own, the label itself.
 
     >>> base_of("K=2"), base_of("SAF"), base_of("single vector")
     ('DivE', 'SAF', 'VSE++')
@@ -188,66 +159,92 @@ def base_of(label: str) -> str:
     return max(inside, key=lambda c: len(same.get(c, {})))
 
 
-def warm_up(epochs: int) -> int:
-    """How many epochs of a run the hinge sees all negatives, before the hardest alone: a third."""
-    return epochs // 3
+# What is chosen on world 0: the length, and the learning rate of each method at that length.
 
 
-def trial(label: str, number: int, epochs: int = TUNING_EPOCHS) -> dict[str, object]:
-    """What a tuning trial (from 1) changes for a label in a run of so many epochs: what its method says, else the
-    common one. A label that sets an objective itself takes nothing of the trial's objective.
-
-    >>> trial("DivE", 4), trial("PCME", 7), trial("DivE", 7, 72)["warmup_epochs"]
-    ({'temperature': 0.1}, {'objective': 'infonce'}, 24)
-    """
-    method, options = variants()[label]
-    changes = changes_of(method_spec(method), options, number)
-    return changes | ({"warmup_epochs": warm_up(epochs)} if "warmup_epochs" in changes else {})
+def validated(rows: pd.DataFrame, label: str, epochs: int, rate: float) -> float | None:
+    """The mean over the tuning seeds of the best RSUM on the validation split, percent; None before all have rows."""
+    own = rows[(rows["label"] == label) & (rows["epochs"] == epochs) & (rows["lr"] == rate)]
+    own = own[(own["world"] == CHOOSING) & (own["seed"] < TUNING_SEEDS)].drop_duplicates("seed")
+    return float(own["validation"].mean()) if len(own) == TUNING_SEEDS else None
 
 
-def tuned_label(label: str, number: int) -> str:
-    """The label of a tuning run: 'DivE, tuning 2'."""
-    return f"{label}, tuning {number}"
-
-
-# What tuning chose: the trial that each variant keeps, and the one that its ablations take.
-
-
-def chosen_trials(rows: pd.DataFrame) -> dict[str, int]:
-    """Variant → its trial of the highest annotated RSUM on the validation split; the earlier one of equals. Only
-    variants whose trials all have rows.
-
-    rows: of results.read.
-
-    >>> chosen_trials(pd.DataFrame(columns=["variant", "metric", "value"]))
-    {}
-    """
-    tried = {label: _validated(label, rows) for label in labels()}
-    return {label: max(values, key=values.__getitem__) for label, values in tried.items() if len(values) == len(TRIALS)}
-
-
-def ablation_trial(label: str, rows: pd.DataFrame, chosen: Mapping[str, int]) -> int | None:
-    """The trial that an ablation takes: the one that was chosen for what it varies.
-
-    Some methods try another loss in place of their own. If that was chosen, what varies the loss cannot take it: a
-    label that says its objective takes the best of the trials that keep the loss (the first, without rows), and one
-    that does not say it takes none. None also where nothing was chosen yet.
-
-    >>> ablation_trial("α=1", pd.DataFrame(columns=["variant", "metric", "value"]), {"DivE": 2})
-    2
-    """
-    base, (method, options) = base_of(label), variants()[label]
-    other_loss = [n for n, changes in OWN_TRIALS.get(method, {}).items() if "objective" in changes]
-    if chosen.get(base) not in other_loss:
-        return chosen.get(base)
-    if "objective" not in options:
+def length(rows: pd.DataFrame) -> int | None:
+    """The epochs of all light methods: the shorter of LENGTHS if the longer adds less than MOST_GAIN to each of them,
+    else the longer, which is as long as the hours allow. None before all have rows. rows: of records.read."""
+    short, long = ([validated(rows, label, epochs, RATE) for label in light()] for epochs in LENGTHS)
+    if None in short + long:
         return None
-    values = {n: value for n, value in _validated(base, rows).items() if n not in other_loss}
-    return max(values, key=values.__getitem__, default=1)
+    return LENGTHS[max(b - a for a, b in zip(short, long, strict=True)) >= MOST_GAIN]
 
 
-def _validated(label: str, rows: pd.DataFrame) -> dict[int, float]:
-    """Trial → its RSUM on the validation split, of those that have rows, in their order."""
-    best = rows[rows["metric"] == "val_rsum"].groupby("variant")["value"].last().astype(float)
-    names = {n: tuned_label(label, n) for n in range(1, len(TRIALS) + 1)}
-    return {n: float(best[name]) for n, name in names.items() if name in best}
+def tried(rows: pd.DataFrame, label: str, epochs: int) -> dict[float, float | None]:
+    """Learning rate → its `validated`: RATES, and one more where the best of these is an edge."""
+    values = {rate: validated(rows, label, epochs, rate) for rate in RATES}
+    if None not in values.values():
+        best = max(values, key=values.__getitem__)
+        for edge, beyond in ((RATES[0], RATES[0] / 2), (RATES[-1], 2 * RATES[-1])):
+            if best == edge:
+                values[beyond] = validated(rows, label, epochs, beyond)
+    return values
+
+
+def chosen_rate(rows: pd.DataFrame, label: str, epochs: int) -> float | None:
+    """The learning rate of the highest `validated`, the lower of equals; None before all that are tried have rows."""
+    values = tried(rows, base_of(label), epochs)
+    return None if None in values.values() else max(sorted(values), key=values.__getitem__)
+
+
+# The runs, in the order of their value.
+
+
+def jobs(rows: pd.DataFrame) -> list[Job]:
+    """All runs that can be named with the rows that are there: what is not chosen yet has no further runs.
+
+    rows: of records.read. A run that two parts need is named in both.
+    """
+    return list({(job.part, job.key): job for job in _jobs(rows)}.values())
+
+
+def _jobs(rows: pd.DataFrame) -> Iterator[Job]:
+    for epochs in LENGTHS:
+        for seed in range(TUNING_SEEDS):
+            for label in light():
+                yield _job("length", label, epochs, RATE, CHOOSING, seed)
+    if (epochs := length(rows)) is None:
+        return
+    for label in sorted(light(), key=lambda label: label not in CONTROLS):
+        for rate in tried(rows, label, epochs):
+            for seed in range(TUNING_SEEDS):
+                yield _job("tuning", label, epochs, rate, CHOOSING, seed)
+    rates = {label: chosen_rate(rows, label, epochs) for label in light()}
+    for part, names, worlds in (("capacity", (*CONTROLS, *CAPACITY), WORLDS[:2]), ("comparison", light(), WORLDS)):
+        for seed in range(SEEDS):
+            for world in worlds:
+                for label in names:
+                    variant = label.removesuffix(EQUAL_TIME)
+                    if (rate := rates[base_of(variant)]) is not None:
+                        ratio = STEP_RATIO[variant] if variant != label else 1
+                        yield _job(part, label, round(epochs / ratio), rate, world, seed)
+
+
+def _job(part: str, label: str, epochs: int, rate: float, world: int, seed: int) -> Job:
+    config = in_common_form(label.removesuffix(EQUAL_TIME), epochs=epochs, lr=rate, world_seed=world, seed=seed)
+    return Job(part, label, config)
+
+
+def missing(wanted: list[Job], rows: pd.DataFrame, processor: str) -> list[Job]:
+    """Those of some jobs without rows, each once. What is compared comes from one processor: a batch that another one
+    left unfinished is made again on this one."""
+    made = {name: {*zip(*(own[c] for c in KEY), strict=True)} for name, own in rows.groupby("processor")}
+    batches: dict[tuple, set] = {}
+    for job in wanted:
+        batches.setdefault(job.batch, set()).add(job.key)
+    done = {batch for batch, keys in batches.items() if any(keys <= held for held in made.values())}
+    here, anywhere = made.get(processor, set()), set().union(*made.values())
+    held = {"length": anywhere, "tuning": anywhere}
+    lacking = [job for job in wanted if job.batch not in done and job.key not in held.get(job.part, here)]
+    return list({job.key: job for job in reversed(lacking)}.values())[::-1]
+
+
+KEY = ["label", "epochs", "lr", "world", "seed"]

@@ -1,17 +1,35 @@
-"""What the protocol's rows say: convergence, methods, swept settings, and Flickr8k."""
+"""What the rows of the protocol before say: convergence, methods, swept settings, and Flickr8k."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from scipy.stats import t as student
 
-from xmr_study import protocol, results
-from xmr_study.protocol import DECIDING, budget_label, canonical, chosen_trials, labels, variants
+from xmr_study import results
+from xmr_study.protocol import canonical, labels, variants
 from xmr_study.results import latest
 
 FOLDER = Path(__file__).resolve().parents[1] / "reports" / "protocol"
+EPOCHS, LONGER, SHORTER, FLICKR_LONGER = 72, 144, (8, 24), 40
+DECIDING, SEEDS = (1, 2), 5
+
+
+def budget_label(label: str, epochs: int) -> str:
+    """The label of a run of another number of epochs than EPOCHS: 'DivE, 8 epochs'."""
+    return f"{label}, {epochs} epochs"
+
+
+def run_label(label: str) -> str:
+    """The label without the ending of a run that was made longer because the first was not converged.
+
+    >>> run_label("DivE, 144 epochs"), run_label("DivE, 40 epochs"), run_label("DivE, 8 epochs")
+    ('DivE', 'DivE', 'DivE, 8 epochs')
+    """
+    for epochs in (LONGER, FLICKR_LONGER):
+        label = label.removesuffix(budget_label("", epochs))
+    return label
 
 
 def protocol_rows(folder: Path = FOLDER) -> pd.DataFrame:
@@ -51,7 +69,7 @@ def longest(rows: pd.DataFrame) -> pd.DataFrame:
     [['DivE', 'scenes'], ['DivE', 'flickr8k']]
     """
     names = rows["variant"].astype(str)
-    stem = names.map({name: protocol.run_label(name) for name in names.unique()})
+    stem = names.map({name: run_label(name) for name in names.unique()})
     on = rows["dataset"].astype(str) + ": " + stem
     kept = (names != stem) | ~on.isin(set(on[names != stem]))
     return rows[kept].assign(variant=stem[kept]).reset_index(drop=True)
@@ -112,7 +130,7 @@ def unconverged(rows: pd.DataFrame, curves: pd.DataFrame, labels: Sequence[str],
 
 COLUMNS = [
     "label", "seeds", "rsum", "rsum low", "rsum high", "rsum lowest", "rsum highest", "rsum exhaustive",
-    "rsum exhaustive low", "rsum exhaustive high", "epochs", "best epoch", "converged", "gain", "trial",
+    "rsum exhaustive low", "rsum exhaustive high", "epochs", "best epoch", "converged", "gain",
     "train seconds", "parameters", "scoring ms",
 ]  # fmt: skip
 
@@ -154,15 +172,14 @@ def method_results(
     rows: pd.DataFrame,
     names: Sequence[str],
     curves: pd.DataFrame | None = None,
-    trials: Mapping[str, int] | None = None,
     scoring: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
     """One line per name that has rows, the best annotated RSUM first; COLUMNS.
 
     rows: of one corpus, of results.read. best epoch: mean over runs, counted from 1. converged, gain (what the last
-    quarter of the epochs added, points): of `convergence`, empty without curves. trial: the one that tuning chose,
-    0 where there was none. rsum low and high are the ends of the interval, lowest and highest those of the seeds. train
-    seconds: median over runs. scoring: columns label, ms (1,000 images against 5,000 captions).
+    quarter of the epochs added, points): of `convergence`, empty without curves. rsum low and high are the ends of the
+    interval, lowest and highest those of the seeds. train seconds: median over runs. scoring: columns label, ms (1,000
+    images against 5,000 captions).
 
     >>> method_results(pd.DataFrame(columns=["variant"]), ["DivE"]).empty
     True
@@ -184,7 +201,6 @@ def method_results(
             "best epoch": float((runs["best_epoch"].astype(int) + 1).mean()),
             "converged": bool(state["converged"].iloc[0]) if len(state) else None,
             "gain": float(state["gain"].iloc[0]) if len(state) else float("nan"),
-            "trial": (trials or {}).get(name, 0),
             "train seconds": float(runs["train_seconds"].astype(float).median()),
             "parameters": int(runs["parameters"].astype(int).median()),
         }
@@ -203,11 +219,10 @@ def protocol_results(dataset: str = "scenes", folder: Path = FOLDER) -> pd.DataF
     >>> protocol_results("no such data set").empty
     True
     """
-    every = protocol_rows(folder)
-    rows = deciding(every)
+    rows = deciding(protocol_rows(folder))
     paths = (folder / "curves.csv", folder / "scoring.csv")
     curves, scoring = (pd.read_csv(path) if path.exists() else None for path in paths)
-    return method_results(rows[rows["dataset"] == dataset], labels(), curves, chosen_trials(every), scoring)
+    return method_results(rows[rows["dataset"] == dataset], labels(), curves, scoring)
 
 
 def budget_points(rows: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
@@ -221,7 +236,7 @@ def budget_points(rows: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     """
     rows, lines = rows[(rows["dataset"] == "scenes") & rows["world"].astype(int).isin(DECIDING)], []
     for name in names:
-        allowed = [name, *(budget_label(name, n) for n in (*protocol.SHORTER, protocol.EPOCHS, protocol.LONGER))]
+        allowed = [name, *(budget_label(name, n) for n in (*SHORTER, EPOCHS, LONGER))]
         own = rows[rows["variant"].isin(allowed)]
         by_budget = dict(list(own.groupby(own["epochs"].astype(int)))) if len(own) else {}
         if len(by_budget) < 2:
@@ -236,7 +251,7 @@ def budget_points(rows: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     return pd.DataFrame(lines, columns=["label", "epochs", "seeds", "seconds", "rsum", "low", "high"])
 
 
-def at_equal_time(points: pd.DataFrame, reference: str = "VSE∞", epochs: int = protocol.EPOCHS) -> pd.DataFrame:
+def at_equal_time(points: pd.DataFrame, reference: str = "VSE∞", epochs: int = EPOCHS) -> pd.DataFrame:
     """What each method reaches in the time that the reference takes for so many epochs: label, seeds, seconds, rsum,
     epochs (that this time buys); the best first. Empty without that run of the reference.
 
@@ -280,7 +295,7 @@ def swept(rows: pd.DataFrame, symbol: str, settings: Sequence[float]) -> pd.Data
     True
     """
     values = seed_values(deciding(rows[rows["dataset"] == "scenes"])) if len(rows) else {}
-    own = {x: values[f"{symbol}={x:g}"] for x in settings if len(values.get(f"{symbol}={x:g}", ())) >= protocol.SEEDS}
+    own = {x: values[f"{symbol}={x:g}"] for x in settings if len(values.get(f"{symbol}={x:g}", ())) >= SEEDS}
     common = sorted(set.intersection(*(set(table.index) for table in own.values()))) if own else []
     lines = []
     for x, table in own.items():

@@ -1,6 +1,7 @@
 """Heads of sets: PIE-Net, DivE's set prediction by slot attention, and the position codes that it adds."""
 
 import math
+from dataclasses import replace
 
 import torch
 import torch.nn.functional as F
@@ -102,6 +103,25 @@ def _waves(angle: Float[Tensor, "..."], d: int) -> Float[Tensor, "... d"]:
     channel = torch.arange(d, device=angle.device)
     scaled = angle[..., None] / 10000 ** (2 * (channel // 2).to(angle.dtype) / d)
     return torch.where(channel % 2 == 0, scaled.sin(), scaled.cos())
+
+
+class Projected(nn.Module):
+    """The sets of another head with elements of another width: element = W x / ‖W x‖₂, x of that head and W "w d".
+
+    head: makes sets of width d, "n k d" → "n k w". Its residual and attention stay as they are.
+
+    >>> import torch
+    >>> Projected(PIENet(3, 2, slots=4), 2, 7)(torch.rand(5, 6, 3), global_feat=torch.rand(5, 2)).x.shape
+    torch.Size([5, 4, 7])
+    """
+
+    def __init__(self, head: nn.Module, d: int, width: int):
+        super().__init__()
+        self.head, self.linear = head, nn.Linear(d, width, bias=False)
+
+    def forward(self, *features, **more) -> EmbeddingSet:
+        sets = self.head(*features, **more)
+        return replace(sets, x=F.normalize(self.linear(sets.x), dim=-1))
 
 
 # DivE's set prediction: slots compete for the local features, several times over.

@@ -6,7 +6,7 @@ from functools import partial
 from torch import nn
 
 from xmr_core.encoders.image import RegionEncoder
-from xmr_core.heads.slots import PIENet, SlotHead
+from xmr_core.heads.slots import PIENet, Projected, SlotHead
 from xmr_core.losses.regularisers import mmd, pairwise_diversity
 from xmr_core.methods.common import VSE_DROPS, MatchedOptions, gru, hinge, matched_encoders, matched_objective, on_both
 from xmr_core.methods.method import Inputs, Method
@@ -39,6 +39,7 @@ class DivEOptions(MatchedOptions):
     mmd_weight: float = option(0.01, "weight of the maximum mean discrepancy", least=0)
     dropout: float = option(0.1, "share of features dropped in training", least=0, most=0.99)
     nested: bool = option(False, "train the first 1, 2, 4, … elements to stand alone too", added=True)
+    widen: float = option(1, "width of an element over d, by a linear layer", above=0, form="matched", added=True)
     slot_lr: float = option(0.1, "learning rate of images and of captions' slots, relative", above=0, form="published")
 
 
@@ -69,6 +70,8 @@ def matched(inputs: Inputs, o: DivEOptions) -> Method:
     objective and the paper's two small regularisers. The matched grid encoder has already added positions."""
     image, text = matched_encoders(inputs, o.d, o.dropout, local=o.text_local)
     heads = _heads(o, text.local_width, head_width=o.d // 4, ff_mult=2)
+    if o.widen != 1:
+        heads = tuple(Projected(head, o.d, round(o.d * o.widen)) for head in heads)
     return Method("dive", image, text, *heads, _similarity(o, True), matched_objective(o, _regularisers(o)))
 
 

@@ -36,6 +36,7 @@ class VSE2ADOptions(MatchedOptions):
     pooling: str = option("adpool", "the operator that pools local features", choices=_POOLINGS, added=True)
     balance: str = option("learned", "weight of AdPool's token level; random: drawn once", choices=BALANCES, added=True)
     token_share: float = option(0.5, "that weight where it is fixed", least=0, most=1, added=True)
+    widen: float = option(1, "width of the vector over d, by the pooling's layer", above=0, form="matched", added=True)
 
 
 def matched(inputs: Inputs, o: VSE2ADOptions) -> Method:
@@ -68,11 +69,12 @@ def _method(o: VSE2ADOptions, image, text, loss: Objective, padding: str) -> Met
 
 
 def _head(o: VSE2ADOptions, d_local: int, padding: str, manual: str) -> nn.Module:
+    width = round(o.d * o.widen)
     if o.pooling != "adpool":
-        return aggregator(manual if o.pooling == "manual" else o.pooling, d_local, o.d)
+        return aggregator(manual if o.pooling == "manual" else o.pooling, d_local, width)
     balance = {"learned": None, "fixed": o.token_share, "random": "random"}[o.balance]
     shape = {"levels": o.levels, "token_weights": o.token_weights, "padding": padding}
-    return AdaptivePoolHead(d_local, o.d, balance=balance, **shape)
+    return AdaptivePoolHead(d_local, width, balance=balance, **shape)
 
 
 SPEC = MethodSpec(

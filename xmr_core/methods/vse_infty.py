@@ -16,13 +16,13 @@ class VSEInftyOptions(MatchedOptions):
 
     warmup_epochs: int = option(1, "epochs of all negatives before the hardest, for the hinge", least=0)
     pooling: str = option("gpo", "the operator that pools local features", choices=AGGREGATORS)
-    widen: int = option(1, "width of the pooled vector over d, by a linear layer", least=1, form="matched", added=True)
+    widen: float = option(1, "width of the vector over d, by the pooling's layer", above=0, form="matched", added=True)
 
 
 def matched(inputs: Inputs, o: VSEInftyOptions) -> Method:
     """The pooling operator on the common encoders, under the common objective."""
     image, text = matched_encoders(inputs, o.d, o.dropout, local="states")
-    width = o.d * o.widen
+    width = round(o.d * o.widen)
     heads = (aggregator(o.pooling, o.d, width), aggregator(o.pooling, text.local_width, width))
     return Method("vse-infty", image, text, *heads, Cosine(), matched_objective(o))
 

@@ -23,7 +23,3 @@ ABLATIONS: dict[str, dict[str, dict[str, Variant]]] = {
 }
 # method → option → (symbol, values); rows carry labels such as 'α=16'
 SWEEPS: dict[str, dict[str, tuple[str, tuple]]] = {"dive": dive.SWEEPS}
-# method → number of a tuning trial (docs/protocol.md) → what it changes instead, where its loss has numbers of its own
-TRIALS: dict[str, dict[int, dict[str, object]]] = {
-    "pcme": pcme.TRIALS, "vse+2ad": vse_2ad.TRIALS, **successors.TRIALS
-}  # fmt: skip

@@ -31,7 +31,17 @@ _COST = {  # App. B.1: K² = 16 cosines of width D cost what one cosine of width
     "VSE∞": ("vse-infty", {}),
     "VSE∞, 16 × wider": ("vse-infty", {"widen": 16}),
 }
-ABLATIONS = {"similarity": _SIMILARITY, "slot attention": _SLOT_ATTENTION, "cost": _COST}
+_CAPACITY = {  # sets beside one vector of their storage and cost, and many narrow elements beside few wide ones
+    **_COST,
+    "VSE∞, 4 × wider": ("vse-infty", {"widen": 4}),
+    "VSE+2AD": ("vse+2ad", {}),
+    "VSE+2AD, 4 × wider": ("vse+2ad", {"widen": 4}),
+    "DivE, 4 × 16": ("dive", {"widen": 0.25}),
+    "DivE, 1 × 256": ("dive", {"slots": 1, "widen": 4}),
+    "DivE, 2 × 128": ("dive", {"slots": 2, "widen": 2}),
+    "DivE, 8 × 32": ("dive", {"slots": 8, "widen": 0.5}),
+}
+ABLATIONS = {"similarity": _SIMILARITY, "slot attention": _SLOT_ATTENTION, "cost": _COST, "capacity": _CAPACITY}
 
 _SAME_SLOT = Measure(
     "elements whose nearest other element is of the same slot, %", "", "", "same_slot_share", factor=100

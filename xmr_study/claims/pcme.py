@@ -41,7 +41,6 @@ ABLATIONS = {
     # App. C.3, with a heavier divergence: at the paper's weight ellipses on scenes are dots that cannot overlap
     "plane": {"PCME in the plane": ("pcme", {"plane": 2, "kl": 0.1})},
 }
-TRIALS = {4: {"kl": 1e-4}, 6: {"kl": 1e-6}, 7: {"objective": "infonce"}}
 
 PRECISION = Measure(
     "R-Precision exhaustive, mean of both directions", "exhaustive", "both", "mean_r_precision", factor=100

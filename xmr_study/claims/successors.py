@@ -38,7 +38,6 @@ ABLATIONS = {
         },
     },
 }
-TRIALS = {"pcme++": {4: {"vib": 1e-3}, 6: {"vib": 1e-5}, 7: {"objective": "infonce"}}}
 
 _BOTH = ("i2t", "t2i")
 _MAP = {d: Measure(f"mAP@R exhaustive, {d}", "exhaustive", d, "map_at_r", factor=100) for d in _BOTH}

@@ -46,7 +46,6 @@ ABLATIONS = {
     "objectives": _OBJECTIVES,
     "long warm-up": _LONG_WARM_UP,
 }
-TRIALS = {6: {"objective": "infonce"}}
 
 
 def _negatives(d: str) -> tuple[Claim, ...]:

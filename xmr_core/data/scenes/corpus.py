@@ -25,8 +25,11 @@ from xmr_core.data.scenes.world import LATTICE, MAX_OBJECTS, SHAPES, Scenes, Sta
 from xmr_core.features.images import array_reader
 
 WORLD_VERSION = 1  # raise it whenever the same seed would give other images or captions
-# images in train, val and test
-SIZES = {"tiny": (64, 32, 32), "quick": (2000, 200, 500), "study": (3000, 500, 1000), "large": (20000, 1000, 5000)}
+# images in train, val and test; 'galleries' is 'quick' with ten test galleries in place of one
+SIZES = {
+    "tiny": (64, 32, 32), "quick": (2000, 200, 500), "galleries": (2000, 200, 5000), "study": (3000, 500, 1000),
+    "large": (20000, 1000, 5000),
+}  # fmt: skip
 DEFAULT_AMBIGUITY = 0.05
 _CHUNK = 250  # images rendered together; a change would change the images of every seed
 _TABLES = {"scenes": Scenes, "statements": Statements}

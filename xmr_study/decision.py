@@ -1,0 +1,210 @@
+"""How the protocol decides (docs/protocol.md#protocol-decision): paired differences, a moderated t, one test a claim.
+
+    d_{ws} = value of the claimed side − value of the other side, on world w with seed s
+    t = (mean of d − bound) / (s̃ √(Σ_w 1/n_w) / W),   s̃² = (d₀ s₀² + f s²) / (d₀ + f)
+
+s²: variance of d within worlds, with f = Σ_w (n_w − 1) degrees of freedom. s₀², d₀: what the variances of all
+comparisons of one kind have in common (`prior`), d₀ at most MOST_PRIOR. t has d₀ + f degrees of freedom.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from scipy import special, stats
+
+from xmr_core.base.errors import BadInput
+from xmr_core.evaluation.stats import holm
+from xmr_study.claims.claim import RSUM, Claim
+from xmr_study.records import column
+
+LEVEL, MOST_PRIOR = 0.025, 20.0  # of each one-sided test; degrees of freedom that other comparisons may lend
+EQUAL_RSUM, EQUAL_POINTS = 3.0, 1.0  # differences of RSUM, and of any other percentage, that count as none
+COLUMNS = [
+    "claim", "source", "sentence", "effect", "low", "high", "worlds", "runs", "p held", "p contradicted", "p equal",
+    "verdict", "by world",
+]  # fmt: skip
+
+
+class Comparison(NamedTuple):
+    """Paired differences of a comparison, turned so that a positive one is on the claimed side; index world, seed."""
+
+    name: str
+    differences: pd.Series
+
+
+def compare(rows: pd.DataFrame, claim: Claim) -> list[Comparison]:
+    """The comparisons of a claim, paired by world, seed and processor, in units of its measure, less its bound. A claim
+    that lacks a variant has none. rows: of records.read, of one part of the protocol or several."""
+    m, sign = claim.measure, -1 if claim.smaller else 1
+    name = column(m.relevance, m.direction, m.metric, m.k)
+    if name not in rows or not {*claim.above, *claim.below} <= {*rows["label"]}:
+        return []
+    same = rows.drop_duplicates(["processor", "world", "seed", "label"], keep="last")
+    values = m.factor * same.pivot(index=["processor", "world", "seed"], columns="label", values=name)
+    if claim.rule == "means":
+        pairs = [(list(claim.above), list(claim.below))]
+    else:
+        pairs = [([a], [b] if b else []) for a in claim.above for b in claim.below or ("",)]
+    out = []
+    for above, below in pairs:
+        other = values[below].mean(axis=1, skipna=False) if below else 0.0
+        effects = sign * (values[above].mean(axis=1, skipna=False) - other - claim.bound)
+        effects = effects.dropna().reset_index().drop_duplicates(["world", "seed"])  # of the first processor
+        names = " and ".join(above) + (" against " + " and ".join(below) if below else "")
+        out.append(Comparison(names, effects.set_index(["world", "seed"])[0]))
+    return out
+
+
+def spread(differences: pd.Series) -> tuple[float, int]:
+    """(variance within worlds, its degrees of freedom)."""
+    worlds = differences.groupby("world")
+    freedom = len(differences) - worlds.ngroups
+    return float(((differences - worlds.transform("mean")) ** 2).sum() / max(freedom, 1)), freedom
+
+
+def prior(variances: Sequence[float], freedom: Sequence[int]) -> tuple[float, float]:
+    """(s₀², d₀) of the scaled inverse χ² from which the variances of one kind come, by the moments of log F; d₀ may be
+    infinite. One variance lends nothing: d₀ = 0.
+
+    Source: Smyth, Statistical Applications in Genetics and Molecular Biology, 2004, §6.2 (limma).
+
+    >>> s, d = prior([1.0, 2.0, 4.0, 60.0], [4, 4, 4, 4])
+    >>> round(s, 2), round(d, 2)
+    (2.75, 1.49)
+    """
+    s, f = np.asarray(variances, float), np.asarray(freedom, float)
+    s, f = s[(f > 0) & (s > 0)], f[(f > 0) & (s > 0)]
+    if len(s) < 2:
+        return 0.0, 0.0
+    e = np.log(s) - special.digamma(f / 2) + np.log(f / 2)
+    more = e.var(ddof=1) - special.polygamma(1, f / 2).mean()
+    if more <= 0:
+        return float(np.exp(e.mean())), np.inf
+    low, high = 1e-8, 1e8  # trigamma falls: the x with trigamma(x) = more
+    for _ in range(200):
+        middle = np.sqrt(low * high)
+        low, high = (middle, high) if special.polygamma(1, middle) > more else (low, middle)
+    half = np.sqrt(low * high)
+    return float(np.exp(e.mean() + special.digamma(half) - np.log(half))), float(2 * half)
+
+
+class Estimate(NamedTuple):
+    """mean and standard error of a comparison, and the degrees of freedom of its t."""
+
+    mean: float
+    error: float
+    freedom: float
+
+    def above(self, bound: float) -> float:
+        """p of the one-sided test that the mean exceeds the bound."""
+        return float(stats.t.sf((self.mean - bound) / max(self.error, 1e-12), self.freedom))
+
+    def below(self, bound: float) -> float:
+        """p of the one-sided test that the mean lies below the bound."""
+        return float(stats.t.cdf((self.mean - bound) / max(self.error, 1e-12), self.freedom))
+
+    def interval(self, level: float = 1 - 2 * LEVEL) -> tuple[float, float]:
+        """The ends of the interval of the mean, uncorrected."""
+        half = stats.t.ppf((1 + level) / 2, self.freedom) * self.error
+        return self.mean - half, self.mean + half
+
+
+def moderated(comparisons: Sequence[Comparison]) -> list[Estimate]:
+    """A test for each comparison of one kind. Raises: BadInput for one with a single run in every world."""
+    own = [spread(c.differences) for c in comparisons]
+    if any(f < 1 for _, f in own):
+        raise BadInput("a comparison needs two seeds on some world, for there is no spread within worlds without.")
+    common, lent = prior(*zip(*own, strict=True)) if own else (0.0, 0.0)
+    lent, out = min(lent, MOST_PRIOR), []
+    for c, (variance, freedom) in zip(comparisons, own, strict=True):
+        worlds = c.differences.groupby("world")
+        s = (lent * common + freedom * variance) / (lent + freedom)
+        error = np.sqrt(s * (1 / worlds.size()).sum()) / worlds.ngroups
+        out.append(Estimate(float(worlds.mean().mean()), float(error), lent + freedom))
+    return out
+
+
+def claim_p(tests: Sequence[Estimate], margin: float) -> tuple[float, float, float]:
+    """p of 'held' (all comparisons on the claimed side: intersection–union), of 'contradicted' (one on the other:
+    Holm within the claim) and of 'equal' (all within ±margin: two one-sided tests each)."""
+    held = max(t.above(0) for t in tests)
+    contradicted = min(1.0, len(tests) * min(t.below(0) for t in tests))
+    return held, contradicted, max(max(t.above(-margin), t.below(margin)) for t in tests)
+
+
+def verdicts(rows: pd.DataFrame, claims: Iterable[Claim]) -> pd.DataFrame:
+    """What rows say of claims, a line each; COLUMNS. Claims of one measure are one kind, those of one paper (`family`,
+    else the first word of the source) are corrected together (Holm), each of the three words apart.
+
+    effect, low, high: of the comparison that decides, with its uncorrected interval. by world: its means. verdict:
+    held, contradicted, equal or undecided; 'not measured' without rows. rows: of records.read, of worlds that decide.
+    """
+    claims = list(claims)
+    compared = {c.id: compare(rows, c) for c in claims}
+    kinds: dict[str, list[tuple[Claim, Comparison]]] = {}
+    for c in claims:
+        for comparison in compared[c.id]:
+            kinds.setdefault(c.measure.name, []).append((c, comparison))
+    estimates: dict[str, list[Estimate]] = {c.id: [] for c in claims}
+    for own in kinds.values():
+        for (c, _), test in zip(own, moderated([comparison for _, comparison in own]), strict=True):
+            estimates[c.id].append(test)
+    lines = []
+    for c in claims:
+        line = {"claim": c.id, "source": c.source, "sentence": c.sentence, "verdict": "not measured"}
+        if own := estimates[c.id]:
+            margin = EQUAL_RSUM if c.measure.metric == RSUM.metric else EQUAL_POINTS
+            # without points (a rank correlation, nats) no difference counts as none
+            p = claim_p(own, margin if c.measure.factor == 100 else 0.0)
+            line |= dict(zip(("p held", "p contradicted", "p equal"), p, strict=True)) | {"verdict": "undecided"}
+            n = min(range(len(own)), key=lambda i: own[i].mean / own[i].error)
+            differences = compared[c.id][n].differences
+            means = differences.groupby("world").mean()
+            line |= {"effect": own[n].mean, "runs": len(differences), "worlds": len(means)}
+            line |= dict(zip(("low", "high"), own[n].interval(), strict=True))
+            line["by world"] = " ".join(f"{world}: {value:+.1f}" for world, value in means.items())
+        lines.append(line)
+    table = pd.DataFrame(lines, columns=COLUMNS)
+    families = [c.family or c.source.split(",")[0] for c in claims]
+    for _, own in table[table["verdict"] == "undecided"].groupby(pd.Series(families, table.index)):
+        for word in ("equal", "contradicted", "held"):  # the later word stands
+            sure = holm(own[f"p {word}"]) <= LEVEL
+            table.loc[own.index[sure], "verdict"] = word
+    return table
+
+
+# What the design can see, before the first run.
+
+
+def power(
+    effects: Sequence[float], worlds: int, seeds: int, sd: Sequence[float], claims: int, comparisons: int = 1,
+    trials: int = 2000, seed: int = 0,
+) -> pd.DataFrame:  # fmt: skip
+    """Share of simulated studies in which a claim of a paper of `claims` is decided, by the effect that all of its
+    comparisons have: columns effect, held, contradicted, family error (any claim held or contradicted when none has
+    an effect; of effect 0 alone).
+
+    Differences are normal; the standard deviation of each comparison is drawn from sd, so that variances are unequal.
+
+    >>> power([20.0], 4, 3, [9.0, 12.0], claims=4, trials=50)["held"].tolist()
+    [1.0]
+    """
+    rng, lines = np.random.default_rng(seed), []
+    index = pd.MultiIndex.from_product([range(worlds), range(seeds)], names=["world", "seed"])
+    n, f = claims * comparisons, worlds * (seeds - 1)
+    for effect in effects:
+        words = np.zeros((trials, claims, 2), bool)
+        for trial in range(trials):
+            draws = rng.normal(effect, rng.choice(sd, n)[:, None], (n, len(index)))
+            s = draws.reshape(n, worlds, seeds).var(2, ddof=1).mean(1)
+            common, lent = prior(s, np.full(n, f))
+            lent = min(lent, MOST_PRIOR)
+            error = np.sqrt((lent * common + f * s) / (lent + f) / len(index))
+            own = [Estimate(*t, lent + f) for t in zip(draws.mean(1), error, strict=True)]
+            p = [claim_p(own[i : i + comparisons], EQUAL_RSUM)[:2] for i in range(0, n, comparisons)]
+            words[trial] = np.stack([holm(column) <= LEVEL for column in np.transpose(p)], 1)
+        error = words.any((1, 2)).mean() if effect == 0 else np.nan
+        lines.append((effect, words[..., 0].mean(), words[..., 1].mean(), error))
+    return pd.DataFrame(lines, columns=["effect", "held", "contradicted", "family error"])

@@ -1,0 +1,124 @@
+"""What a run of the protocol leaves: a line of numbers, and the rank of every query.
+
+A line of runs.csv is a run: what was trained, where, how long it took, and one column for each number, named by
+`column`. ranks/<run>.xz holds the first rank of every query of the ten test galleries.
+"""
+
+import lzma
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import UInt16
+
+from xmr_core.base import files
+from xmr_core.base.errors import DamagedFile
+from xmr_core.base.machine import processor
+from xmr_core.data.prepare import prepare
+from xmr_core.evaluation.analysis.representations import encode_split, set_spread
+from xmr_core.evaluation.evaluate import evaluate
+from xmr_core.evaluation.metrics import Protocol
+from xmr_core.training.runs.folder import TrainedRun
+from xmr_study.protocol import KEY, Job
+
+FOLDER = Path(__file__).resolve().parents[1] / "reports" / "rows"
+GALLERIES = Protocol("ten galleries", 5000, 10, "ten times 500 test images, metrics averaged over galleries")
+KINDS = ("annotated", "exhaustive")
+COLUMNS = [
+    "run_id", "part", *KEY, "ambiguity", "best_epoch", "validation", "parameters", "train_seconds", "evaluate_seconds",
+    "unit_seconds", "processor", "torch", "commit", "started_utc", "failure",
+]  # fmt: skip
+
+
+def column(relevance: str, direction: str, metric: str, k: int = 0) -> str:
+    """The name of a number's column.
+
+    >>> column("annotated", "i2t", "recall", 1), column("", "images", "log_circular_variance")
+    ('annotated i2t recall 1', 'images log_circular_variance')
+    """
+    return " ".join(filter(None, (relevance, direction, metric, str(k or ""))))
+
+
+def read(folder: Path = FOLDER) -> pd.DataFrame:
+    """A line for each run, in the order in which they ended; COLUMNS, and one for each number: fractions, `rsum` in
+    [0, 6]; none where there is no file. validation: the best epoch's RSUM there, percent. unit_seconds: of
+    `unit_seconds`, just after the run. failure: why a run has no numbers."""
+    path = folder / "runs.csv"
+    return pd.read_csv(path, dtype={"commit": str}) if path.exists() else pd.DataFrame(columns=COLUMNS)
+
+
+def unit_seconds() -> float:
+    """Processor seconds of a fixed piece of work on one thread, the median of five: seconds of a run divided by it can
+    be compared between processors."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        draw, times = torch.Generator().manual_seed(0), []
+        weight, x = (torch.randn(192, 192, generator=draw) for _ in range(2))
+        for _ in range(5):
+            start, y = time.process_time(), x
+            for _ in range(300):
+                y = torch.tanh(y @ weight * 0.05).sort(dim=0).values
+            times.append(time.process_time() - start)
+        return sorted(times)[2]
+    finally:
+        torch.set_num_threads(before)
+
+
+def measured(run: TrainedRun) -> tuple[dict[str, float], UInt16[np.ndarray, "r q"]]:
+    """(column → number, first ranks) of a run on the ten galleries of its world. The ranks' rows are annotated and
+    exhaustive; their columns the images, then the captions, of each gallery in turn."""
+    prepared = prepare(replace(run.config.data, size="galleries"))
+    method, split = run.method(), prepared.splits["test"]
+    images, captions = encode_split(method, split)
+    relevances = {kind: prepared.corpus.relevance_sets[kind]("test") for kind in KINDS}
+    evaluation = evaluate(method.similarity, images, captions, relevances, GALLERIES)
+    table = pd.concat([evaluation.summary(), set_spread(images, captions)], ignore_index=True)
+    numbers = {column(r.relevance, r.direction, r.metric, r.k): r.value for r in table.itertuples()}
+    first = [own["first_rank"].to_numpy(np.uint16) for _, own in evaluation.per_query.groupby("relevance")]
+    return numbers, np.stack(first)
+
+
+def packed(ranks: UInt16[np.ndarray, "r q"]) -> bytes:
+    """Ranks as few bytes: the low ones apart from the high ones, which are nearly all zero.
+
+    >>> unpacked(packed(np.array([[1, 2], [300, 4]], np.uint16))).tolist()
+    [[1, 2], [300, 4]]
+    """
+    planes = ranks.astype("<u2").view(np.uint8).reshape(*ranks.shape, 2)
+    return lzma.compress(np.ascontiguousarray(np.moveaxis(planes, -1, 0)).tobytes(), preset=9)
+
+
+def unpacked(content: bytes) -> UInt16[np.ndarray, "r q"]:
+    """What `packed` was given. Raises: DamagedFile."""
+    try:
+        planes = np.frombuffer(lzma.decompress(content), np.uint8).reshape(2, len(KINDS), -1)
+    except (lzma.LZMAError, EOFError, ValueError) as e:
+        raise DamagedFile(f"no file of ranks ({e}). Fetch it again.") from None
+    return planes[0].astype(np.uint16) + (planes[1].astype(np.uint16) << 8)
+
+
+def keep(job: Job, run: TrainedRun | Exception, folder: Path = FOLDER) -> None:
+    """Add the line and the ranks of a run that ended; of one that failed, a line that says why."""
+    data = job.config.data
+    line = dict.fromkeys(COLUMNS) | {"part": job.part, **dict(zip(KEY, job.key, strict=True))}
+    line |= {"ambiguity": data.ambiguity, "unit_seconds": round(unit_seconds(), 4), "processor": processor()}
+    if isinstance(run, Exception):
+        line["failure"] = f"{type(run).__name__}: {run}"
+    else:
+        start = time.process_time()
+        numbers, ranks = measured(run)
+        made = run.provenance
+        line |= {
+            "run_id": run.id, "best_epoch": made.best_epoch, "validation": 100 * made.best_value,
+            "parameters": made.parameters, "train_seconds": round(made.train_seconds, 1),
+            "evaluate_seconds": round(time.process_time() - start, 1), "torch": made.environment.torch,
+            "commit": made.environment.git_commit, "started_utc": made.started_utc, **numbers,
+        }  # fmt: skip
+        files.make_folder(folder / "ranks")
+        (folder / "ranks" / f"{run.id}.xz").write_bytes(packed(ranks))
+    table = pd.concat([read(folder), pd.DataFrame([line])], ignore_index=True)
+    files.write_atomic(folder / "runs.csv", table.to_csv(index=False, float_format="%.7g"))
