@@ -17,12 +17,13 @@ from scipy import special, stats
 from xmr_core.base.errors import BadInput
 from xmr_core.evaluation.stats import holm
 from xmr_study.claims.claim import RSUM, Claim
+from xmr_study.protocol import SEEDS, WORLDS, light
 from xmr_study.records import column
 
 LEVEL, MOST_PRIOR = 0.025, 20.0  # of each one-sided test; degrees of freedom that other comparisons may lend
 EQUAL_RSUM, EQUAL_POINTS = 3.0, 1.0  # differences of RSUM, and of any other percentage, that count as none
 COLUMNS = [
-    "claim", "source", "sentence", "effect", "low", "high", "worlds", "runs", "p held", "p contradicted", "p equal",
+    "claim", "source", "sentence", "runs", "worlds", "effect", "low", "high", "p held", "p contradicted", "p equal",
     "verdict", "by world",
 ]  # fmt: skip
 
@@ -50,7 +51,7 @@ def compare(rows: pd.DataFrame, claim: Claim) -> list[Comparison]:
     out = []
     for above, below in pairs:
         other = values[below].mean(axis=1, skipna=False) if below else 0.0
-        effects = sign * (values[above].mean(axis=1, skipna=False) - other - claim.bound)
+        effects = sign * (values[above].mean(axis=1, skipna=False) - other) - claim.bound
         effects = effects.dropna().reset_index().drop_duplicates(["world", "seed"])  # of the first processor
         names = " and ".join(above) + (" against " + " and ".join(below) if below else "")
         out.append(Comparison(names, effects.set_index(["world", "seed"])[0]))
@@ -126,26 +127,36 @@ def moderated(comparisons: Sequence[Comparison]) -> list[Estimate]:
     return out
 
 
-def claim_p(tests: Sequence[Estimate], margin: float) -> tuple[float, float, float]:
+def claim_p(tests: Sequence[Estimate], margin: float = 0.0, bound: float = 0.0) -> tuple[float, float, float]:
     """p of 'held' (all comparisons on the claimed side: intersection–union), of 'contradicted' (one on the other:
-    Holm within the claim) and of 'equal' (all within ±margin: two one-sided tests each)."""
+    Holm within the claim) and of 'equal' (all within ±margin without the bound: two one-sided tests each; 1 for no
+    margin)."""
     held = max(t.above(0) for t in tests)
     contradicted = min(1.0, len(tests) * min(t.below(0) for t in tests))
-    return held, contradicted, max(max(t.above(-margin), t.below(margin)) for t in tests)
+    equal = max(max(t.above(-margin - bound), t.below(margin - bound)) for t in tests) if margin else 1.0
+    return held, contradicted, equal
+
+
+def needed(claim: Claim) -> int:
+    """How many paired runs a claim needs for a verdict: all that the protocol plans for its labels."""
+    worlds = len(WORLDS) if {*claim.above, *claim.below} <= {*light()} else 2
+    return worlds * SEEDS
 
 
 def verdicts(rows: pd.DataFrame, claims: Iterable[Claim]) -> pd.DataFrame:
     """What rows say of claims, a line each; COLUMNS. Claims of one measure are one kind, those of one paper (`family`,
     else the first word of the source) are corrected together (Holm), each of the three words apart.
 
-    effect, low, high: of the comparison that decides, with its uncorrected interval. by world: its means. verdict:
-    held, contradicted, equal or undecided; 'not measured' without rows. rows: of records.read, of worlds that decide.
+    effect, low, high: of the comparison that decides, above − below, with its uncorrected interval. by world: its
+    means. verdict: held, contradicted, equal or undecided; 'no verdict yet' before all planned runs; 'not measured'
+    without rows. rows: of records.read; those of WORLDS decide.
     """
-    claims = list(claims)
+    claims, rows = list(claims), rows[rows["world"].isin(WORLDS)]
     compared = {c.id: compare(rows, c) for c in claims}
+    runs = {name: min((len(own.differences) for own in of), default=0) for name, of in compared.items()}
     kinds: dict[str, list[tuple[Claim, Comparison]]] = {}
     for c in claims:
-        for comparison in compared[c.id]:
+        for comparison in compared[c.id] if runs[c.id] >= needed(c) else ():
             kinds.setdefault(c.measure.name, []).append((c, comparison))
     estimates: dict[str, list[Estimate]] = {c.id: [] for c in claims}
     for own in kinds.values():
@@ -153,17 +164,20 @@ def verdicts(rows: pd.DataFrame, claims: Iterable[Claim]) -> pd.DataFrame:
             estimates[c.id].append(test)
     lines = []
     for c in claims:
-        line = {"claim": c.id, "source": c.source, "sentence": c.sentence, "verdict": "not measured"}
+        word = "no verdict yet" if runs[c.id] else "not measured"
+        line = {"claim": c.id, "source": c.source, "sentence": c.sentence, "runs": runs[c.id], "verdict": word}
         if own := estimates[c.id]:
             margin = EQUAL_RSUM if c.measure.metric == RSUM.metric else EQUAL_POINTS
-            # without points (a rank correlation, nats) no difference counts as none
-            p = claim_p(own, margin if c.measure.factor == 100 else 0.0)
+            # without points (a rank correlation, nats), or another side, nothing counts as no difference
+            p = claim_p(own, margin if c.measure.factor == 100 and c.below else 0.0, c.bound)
             line |= dict(zip(("p held", "p contradicted", "p equal"), p, strict=True)) | {"verdict": "undecided"}
             n = min(range(len(own)), key=lambda i: own[i].mean / own[i].error)
             differences = compared[c.id][n].differences
-            means = differences.groupby("world").mean()
-            line |= {"effect": own[n].mean, "runs": len(differences), "worlds": len(means)}
-            line |= dict(zip(("low", "high"), own[n].interval(), strict=True))
+            sign = -1 if c.smaller else 1  # shown as they are, and not as they were turned
+            means = sign * (differences.groupby("world").mean() + c.bound)
+            ends = sorted(sign * (x + c.bound) for x in (own[n].mean, *own[n].interval()))
+            line["worlds"] = len(means)
+            line |= dict(zip(("low", "effect", "high"), ends, strict=True))
             line["by world"] = " ".join(f"{world}: {value:+.1f}" for world, value in means.items())
         lines.append(line)
     table = pd.DataFrame(lines, columns=COLUMNS)
@@ -203,7 +217,7 @@ def power(
             lent = min(lent, MOST_PRIOR)
             error = np.sqrt((lent * common + f * s) / (lent + f) / len(index))
             own = [Estimate(*t, lent + f) for t in zip(draws.mean(1), error, strict=True)]
-            p = [claim_p(own[i : i + comparisons], EQUAL_RSUM)[:2] for i in range(0, n, comparisons)]
+            p = [claim_p(own[i : i + comparisons])[:2] for i in range(0, n, comparisons)]
             words[trial] = np.stack([holm(column) <= LEVEL for column in np.transpose(p)], 1)
         error = words.any((1, 2)).mean() if effect == 0 else np.nan
         lines.append((effect, words[..., 0].mean(), words[..., 1].mean(), error))

@@ -47,7 +47,7 @@ def read(folder: Path = FOLDER) -> pd.DataFrame:
     [0, 6]; none where there is no file. validation: the best epoch's RSUM there, percent. unit_seconds: of
     `unit_seconds`, just after the run. failure: why a run has no numbers."""
     path = folder / "runs.csv"
-    return pd.read_csv(path, dtype={"commit": str}) if path.exists() else pd.DataFrame(columns=COLUMNS)
+    return pd.read_csv(path, dtype={"commit": str, "label": str}) if path.exists() else pd.DataFrame(columns=COLUMNS)
 
 
 def unit_seconds() -> float:

@@ -1,11 +1,10 @@
-"""The protocol's runs are those of docs/protocol.md, and the script makes each once."""
+"""The protocol's runs are those of docs/protocol.md, and the script makes each once and keeps what it measured."""
 
 import sys
-from dataclasses import replace
-from functools import cache
-from itertools import combinations
+from itertools import product
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from tiny import tiny_config
@@ -15,111 +14,224 @@ sys.path.insert(0, str(ROOT / "scripts"))
 
 import run_study  # noqa: E402
 
-from xmr_core.methods.registry import method_spec  # noqa: E402
-from xmr_study import jobs, protocol, protocol_results, results  # noqa: E402
-from xmr_study.ambiguity import ambiguity, ambiguity_label, chosen_rates  # noqa: E402
+from xmr_core.base.errors import DamagedFile  # noqa: E402
+from xmr_core.evaluation.analysis.representations import encode_split  # noqa: E402
+from xmr_core.training.runs import train_or_load  # noqa: E402
+from xmr_study import protocol, protocol_results, records  # noqa: E402
 from xmr_study.claims import CLAIMS  # noqa: E402
-from xmr_study.protocol import Job  # noqa: E402
-from xmr_study.protocol_results import deciding, protocol_curves, protocol_rows  # noqa: E402
+from xmr_study.protocol import Job, jobs, missing  # noqa: E402
 
-NONE = pd.DataFrame(columns=list(results.COLUMNS))
-UNSEEN = pd.DataFrame(columns=["run_id", "epoch", "value"])  # no validation curve yet
-
-
-def made(chosen: dict[str, int], part: str = "", rows: pd.DataFrame = NONE, curves: pd.DataFrame = UNSEEN) -> list[Job]:
-    """The runs of a part (of all when '') when tuning has chosen these trials."""
-    unseen = rows is NONE and curves is UNSEEN
-    every = _first(frozenset(chosen.items())) if unseen else _every(chosen, rows, curves)
-    return [job for job in every if part in ("", job.part)]
+NONE = pd.DataFrame(columns=records.COLUMNS)
+KEYS = [*protocol.KEY, "validation"]
 
 
-def _every(chosen, rows, curves) -> list[Job]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(jobs, "chosen_trials", lambda rows: dict(chosen))
-        return jobs.jobs(rows, curves, "photographs")
+def rows(lines: list[tuple], processor: str = "A") -> pd.DataFrame:
+    """Rows of runs: label, epochs, learning rate, world, seed, RSUM on the validation split."""
+    table = pd.DataFrame(lines, columns=KEYS).assign(processor=processor)
+    return table.reindex(columns=records.COLUMNS)
 
 
-@cache
-def _first(chosen: frozenset) -> list[Job]:
-    """Before any run has rows: a second to make, and most tests ask for it."""
-    return _every(chosen, NONE, UNSEEN)
+def lengths(gain: float, of: str = "DivE") -> pd.DataFrame:
+    """All runs of the length; doubling adds `gain` points to one method, and 1 to the others."""
+    lines = []
+    for label, seed in product(protocol.light(), (0, 1)):
+        more = gain if label == of else 1.0
+        lines += [(label, 72, 2e-3, 0, seed, 400.0), (label, 144, 2e-3, 0, seed, 400.0 + more)]
+    return rows(lines)
 
 
-def tuned(values: dict[str, list[float]], **more) -> pd.DataFrame:
-    """Rows of tuning: label → RSUM of its trials on the validation split."""
-    lines = [
-        {"variant": f"{label}, tuning {n}", "metric": "val_rsum", "value": value, "seed": 0, "run_id": f"{label}{n}"}
-        for label, trials in values.items()
-        for n, value in enumerate(trials, 1)
-    ]
-    table = pd.DataFrame(lines).assign(train_seconds=10.0, epochs=24, dataset="scenes", **more)
-    return table.reindex(columns=list(results.COLUMNS))
-
-
-def test_the_earlier_of_equal_trials_is_chosen_and_only_when_all_are_there():
-    rows = tuned({"DivE": [1, 3, 2, 3, 1, 1, 1], "PVSE": [1, 2, 3]})
-    assert protocol.chosen_trials(rows) == {"DivE": 2}
-
-
-CHOSEN = dict.fromkeys(protocol.labels(), 1)
+def tuned(best: float) -> pd.DataFrame:
+    """Length 72, and every rate of every method; `best` validates best, as far as it has been tried."""
+    tried = {*protocol.RATES, best}
+    more = product(protocol.light(), tried, (0, 1))
+    lines = [(label, 72, rate, 0, seed, 401.0 if rate == best else 399.0) for label, rate, seed in more]
+    kept = lengths(1.0)
+    return pd.concat([kept[kept["epochs"] == 144], rows(lines)])
 
 
 def test_one_control_has_one_label():
     first = protocol.canonical()
     assert {first[n] for n in ("α=16", "K=4", "T=4", "slots as in the paper", "DivE")} == {"DivE"}
-    assert first["PCME++, own loss"] == "PCME++, own loss", "what only some trial tells apart are two"
-    names = [job.label for job in made(CHOSEN, "ablations")]
-    assert len(names) == 5 * len(set(names)) and not {"α=16", "K=4", *protocol.labels()} & set(names)
-    assert {"α=1", "K=6", "T=1", "Chamfer, slots", "PCME, μ only"} <= set(names)
+    assert first["PCME++, own loss"] == "PCME++, own loss", "the compared one has the common objective"
+    assert {first[label] for label in protocol.labels()} == {*protocol.labels()}
 
 
-def test_every_label_of_a_claim_is_made_by_some_run():
-    names = {job.label for job in made(CHOSEN)}
+def test_first_of_all_is_the_length():
+    first = jobs(NONE)
+    assert {(j.label, j.config.train.epochs, j.config.train.seed) for j in first} == {
+        *product(protocol.light(), (72, 144), (0, 1))
+    }
+    assert {(j.part, j.config.train.lr, j.config.data.world_seed) for j in first} == {("length", 2e-3, 0)}
+    assert {j.config.train.warmup_steps for j in first} == {40}, "the rate rises for an epoch"
+    assert protocol.length(lengths(1.0)[1:]) is None, "one is missing"
+
+
+@pytest.mark.parametrize(("gain", "epochs"), [(2.9, 72), (3.0, 144), (30.0, 144)])
+def test_the_length_is_what_the_slowest_light_method_needs(gain, epochs):
+    assert protocol.length(lengths(gain)) == epochs
+    assert {j.config.train.epochs for j in jobs(lengths(gain)) if j.part == "tuning"} == {epochs}
+
+
+@pytest.mark.parametrize(("best", "tried"), [(4e-3, 4), (8e-3, 5), (1e-3, 5)])
+def test_the_rate_is_looked_for_one_step_past_an_edge_that_wins(best, tried):
+    table = tuned(best)
+    assert len(protocol.tried(table, "DivE", 72)) == tried
+    beyond = {8e-3: 1.6e-2, 1e-3: 5e-4}.get(best)
+    assert protocol.chosen_rate(table, "DivE", 72) == (None if beyond else best), "the edge's neighbour is not there"
+    if beyond:
+        wanted = {j.config.train.lr for j in missing(jobs(table), table, "A") if j.part == "tuning"}
+        assert wanted == {beyond}
+        more = [("DivE", 72, beyond, 0, seed, value) for seed, value in enumerate((401.0, 402.0))]
+        assert protocol.chosen_rate(pd.concat([table, rows(more)]), "DivE", 72) == beyond
+        assert protocol.chosen_rate(pd.concat([table, rows(more[:1])]), "DivE", 72) is None, "two seeds choose"
+
+
+def test_of_equal_rates_the_lower_is_chosen():
+    table = tuned(4e-3).assign(validation=400.0)
+    table.loc[table["lr"].isin((2e-3, 4e-3)), "validation"] = 402.0
+    assert protocol.chosen_rate(table, "VSE∞, 4 × wider", 72) == 2e-3, "an ablation takes its method's"
+
+
+def test_what_decides_is_crossed_on_worlds_that_chose_nothing():
+    every = [j for j in jobs(tuned(4e-3)) if j.part in ("capacity", "comparison")]
+    held = {(j.part, j.label): set() for j in every}
+    for j in every:
+        held[j.part, j.label].add((j.config.data.world_seed, j.config.train.seed))
+    assert held["comparison", "PVSE"] == {*product((1, 2, 3, 4), range(3))}
+    assert held["capacity", "VSE∞, 16 × wider"] == held["capacity", "DivE"] == {*product((1, 2), range(3))}
+    assert {j.config.train.lr for j in every} == {4e-3}
+    epochs = {j.label: j.config.train.epochs for j in every}
+    assert epochs["DivE, 4 × 16"] == 72 and epochs["VSE∞, 16 × wider, DivE's time"] == round(72 * 36 / 124)
+    assert {j.config.options["objective"] for j in every if "objective" in j.config.options} == {"infonce"}
+
+
+def test_what_is_compared_comes_from_one_processor():
+    table = tuned(4e-3)
+    batch = [j for j in jobs(table) if j.batch == ("comparison", 3, 1)]
+    assert {j.label for j in batch} == {*protocol.light()}
+    made = [rows([(*j.key, 400.0) for j in own]) for own in (batch, batch[:-1])]
+    whole, broken = (pd.concat([table, own]) for own in made)
+    left = [{j.key for j in missing(jobs(t), t, name)} for t in (whole, broken) for name in ("A", "B")]
+    keys = {j.key for j in batch}
+    assert not left[0] & keys and not left[1] & keys, "a whole batch is done, wherever it was made"
+    assert left[2] & keys == {batch[-1].key} and keys <= left[3], "another processor begins anew"
+    assert not any(j.part in ("length", "tuning") for j in missing(jobs(whole), whole, "B")), "choices need it not"
+
+
+def test_the_rows_that_stand_are_runs_of_the_protocol():
+    table = records.read()
+    wanted = {(j.part, j.key) for j in jobs(table)}
+    assert {(line[0], line[1:]) for line in table[["part", *protocol.KEY]].itertuples(index=False, name=None)} <= wanted
+    assert not table.duplicated(["processor", *protocol.KEY]).any()
+    for name in table["run_id"].dropna():
+        assert records.unpacked((records.FOLDER / "ranks" / f"{name}.xz").read_bytes()).shape == (2, 30000)
+
+
+def test_every_label_of_a_claim_is_a_variant():
     named = {name for c in CLAIMS for name in (*c.above, *c.below) if " + " not in name}
-    assert {protocol.canonical()[name] for name in named} <= names
+    assert named <= {*protocol.variants()}
 
 
-def test_ablations_of_a_loss_that_tuning_put_away_keep_that_loss():
-    """At trial 7 PCME++ is trained with InfoNCE, which reads nothing of what its ablations vary."""
-    both = [{job.label: job.config for job in made({**CHOSEN, "PCME++": n}, "ablations")} for n in (1, 7)]
-    ours = {label for label in both[1] if label.startswith("PCME++")}
-    assert "PCME++, own loss" in ours and ours == {label for label in both[0] if label.startswith("PCME++")}
-    other = {label for label in ours if both[1][label].options["objective"] != "matching"}
-    assert other == {"PCME++, μ by InfoNCE"}
+# what is kept of a run
 
 
-def test_labels_of_the_protocol_are_different_runs_at_the_trials_that_were_chosen():
-    """Else one of two arms of a claim would be the other under another name."""
-    rows = protocol_rows()
-    chosen = protocol.chosen_trials(rows)
-    assert chosen["PCME++"] == 7  # what makes the trap
-    every = [job for job in jobs.jobs(rows, UNSEEN) if job.part in ("comparison", "ablations")]
-    configs = [
-        replace(run, options=method_spec(run.method).full_options("matched", run.options))
-        for run in {job.label: job.config for job in every if job.config.train.seed == 0}.values()
-    ]
-    assert len(configs) > 90 and not any(a == b for a, b in combinations(configs, 2))
+@pytest.fixture
+def small_galleries(monkeypatch):
+    """Ten galleries of the smallest world: three images each, and four."""
+    from xmr_core.data.scenes import corpus
+    from xmr_core.evaluation.metrics import Protocol
+
+    monkeypatch.setitem(corpus.SIZES, "galleries", (64, 32, 32))
+    monkeypatch.setattr(records, "GALLERIES", Protocol("small", 32, 10, ""))
 
 
-def test_ambiguity_tries_two_rates_and_goes_on_with_the_one_that_validates_better():
-    key = ("DivE", "hinge", 0.1)
-    first = [(job.config.train.seed, job.config.train.lr) for job in ambiguity(NONE, CHOSEN) if key_of(job) == key]
-    assert first == [(0, 2e-3), (0, 4e-3), (1, 2e-3), (2, 2e-3)]
-    tried = {2e-3: 3.1, 4e-3: 3.4}
-    rows = pd.DataFrame(
-        {"variant": [ambiguity_label(*key, rate) for rate in tried], "metric": "val_rsum", "seed": 0,
-         "value": list(tried.values())}
-    )  # fmt: skip
-    assert chosen_rates(rows) == {key: 4e-3} and chosen_rates(rows[:1]) == {}
-    then = [job.config for job in ambiguity(rows, CHOSEN) if key_of(job) == key]
-    assert [(c.train.seed, c.train.lr) for c in then] == [(0, 2e-3), (0, 4e-3), (1, 4e-3), (2, 4e-3)]
-    assert {c.options["warmup_epochs"] for c in then} == {24}
-    others = [job for job in ambiguity(rows, CHOSEN) if key_of(job) != key]
-    assert all(job.config.train.lr == 2e-3 for job in others if job.config.train.seed)
+@pytest.mark.slow
+def test_what_is_measured_is_the_mean_over_galleries_with_the_rank_of_every_query(own_home, small_galleries):
+    run = train_or_load(tiny_config("dive", epochs=1))
+    numbers, ranks = records.measured(run)
+    split = run.prepared().splits["test"]  # the same images here, in one gallery
+    scores = run.method().similarity(*encode_split(run.method(), split)).detach().numpy().astype(np.float64)
+    true = run.corpus.relevance_sets["exhaustive"]("test")
+    truth = np.zeros((32, len(true)), bool)  # images × captions
+    truth[true.indices, np.repeat(np.arange(len(true)), true.counts)] = True
+    owner, per_gallery, first = split.owners, [], {"annotated": ([], []), "exhaustive": ([], [])}
+    for images in np.array_split(np.arange(32), 10):
+        captions = np.flatnonzero(np.isin(owner, images))
+        hits = {}
+        for kind in first:
+            for d, (queries, items) in enumerate(((images, captions), (captions, images))):
+                for q in queries:
+                    s = scores[q, items] if d == 0 else scores[items, q]
+                    if kind == "annotated":
+                        right = owner[items] == q if d == 0 else items == owner[q]
+                    else:
+                        right = truth[q, items] if d == 0 else truth[items, q]
+                    best = s[right].max()
+                    first[kind][d].append(1 + int((s[~right] >= best).sum()))
+                    for k in (1, 5, 10):
+                        hits.setdefault((kind, d, k), []).append(first[kind][d][-1] <= k)
+        per_gallery.append({key: np.mean(value) for key, value in hits.items()})
+    for kind, row in zip(("annotated", "exhaustive"), ranks, strict=True):
+        assert sorted(row.tolist()) == sorted([*first[kind][0], *first[kind][1]])
+        wanted = np.mean([sum(g[kind, d, k] for d in (0, 1) for k in (1, 5, 10)) for g in per_gallery])
+        assert numbers[f"{kind} both rsum"] == pytest.approx(wanted)
+    assert numbers["images log_circular_variance"] < 0
 
 
-def key_of(job: Job) -> tuple[str, str, float]:
-    return job.variant, job.label.split(", ")[1].split(" at ")[0], job.config.data.ambiguity
+def test_a_damaged_file_of_ranks_is_told():
+    content = records.packed(np.arange(12, dtype=np.uint16).reshape(2, 6) * 97)
+    assert records.unpacked(content).ravel().tolist() == [97 * n for n in range(12)]
+    with pytest.raises(DamagedFile):
+        records.unpacked(content[:-9])
+
+
+@pytest.fixture
+def two_jobs(own_home, small_galleries, tmp_path, monkeypatch):
+    wanted = [Job("length", f"{n}", tiny_config("dive", epochs=n)) for n in (1, 2)]
+    monkeypatch.setattr(records, "FOLDER", tmp_path)
+    for function in (records.read, records.keep):
+        monkeypatch.setattr(function, "__defaults__", (tmp_path,))
+    monkeypatch.setattr(run_study, "jobs", lambda rows: wanted)
+    return wanted
+
+
+def ask(monkeypatch, *words: str) -> int:
+    monkeypatch.setattr(sys, "argv", ["run_study.py", *words])
+    return run_study.main()
+
+
+@pytest.mark.slow
+def test_what_is_missing_is_trained_and_a_failure_is_a_row(two_jobs, tmp_path, monkeypatch, capsys):
+    assert ask(monkeypatch, "--list") == 0 and not (tmp_path / "runs.csv").exists()
+    assert capsys.readouterr().out.splitlines() == ["length: 1, 1, 0.002, 0, 0", "length: 2, 2, 0.002, 0, 0"]
+    assert ask(monkeypatch, "--label", "2", "--workers", "1") == 0
+    table = records.read()
+    assert table["label"].astype(str).tolist() == ["2"] and 0 < table["validation"].item() < 600
+    assert table["train_seconds"].item() > 0 and table["unit_seconds"].item() > 0 and table["failure"].isna().all()
+    assert [p.stem for p in (tmp_path / "ranks").iterdir()] == table["run_id"].tolist()
+    two_jobs[:] = [two_jobs[0], Job("length", "fails", tiny_config("dive", unit="classes"))]
+    assert ask(monkeypatch, "--workers", "1") == 0
+    table = records.read()
+    assert table["label"].astype(str).tolist() == ["2", "1", "fails"], "a run that fails stops no other"
+    assert table["failure"].iloc[2].startswith("BadInput") and table["run_id"].isna().tolist() == [False, False, True]
+    before = (tmp_path / "runs.csv").read_bytes()
+    assert ask(monkeypatch) == 0 and (tmp_path / "runs.csv").read_bytes() == before, "nothing is made twice"
+
+
+@pytest.mark.slow
+def test_a_kill_before_the_row_loses_nothing(two_jobs, tmp_path, monkeypatch):
+    def killed(path, text):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(records.files, "write_atomic", killed)
+        with pytest.raises(KeyboardInterrupt):
+            ask(monkeypatch, "--label", "1", "--workers", "1")
+    assert not (tmp_path / "runs.csv").exists()
+    assert ask(monkeypatch, "--label", "1", "--workers", "1") == 0 and len(records.read()) == 1
+
+
+# the protocol before
 
 
 def curve(values: list[float]) -> pd.DataFrame:
@@ -132,102 +244,6 @@ def curve(values: list[float]) -> pd.DataFrame:
      ([0, 1, 2, 3, 4, 4, 4, 4], 7, False)],
 )  # fmt: skip
 def test_a_method_counts_as_converged_by_gain_and_best_epoch(values, best, converged):
-    rows = pd.DataFrame({"run_id": ["r"], "variant": "DivE", "epochs": 8, "best_epoch": best})
-    table = protocol_results.convergence(rows, curve(values), ["DivE", "PVSE"], 8)
+    table = pd.DataFrame({"run_id": ["r"], "variant": "DivE", "epochs": 8, "best_epoch": best})
+    table = protocol_results.convergence(table, curve(values), ["DivE", "PVSE"], 8)
     assert table["converged"].tolist() == [converged]
-    assert protocol_results.unconverged(rows, curve(values), ["DivE"], 8) == ([] if converged else ["DivE"])
-
-
-def test_what_is_not_converged_runs_longer_and_only_those_rows_count():
-    rows = pd.DataFrame({"run_id": ["r"], "variant": "DivE", "epochs": 72, "best_epoch": 71, "dataset": "scenes"})
-    rows = rows.assign(train_seconds=200.0)
-    rows, rising = rows.assign(metric="rsum", seed=0, value=4.0), curve([float(n) for n in range(72)])
-    every = made(CHOSEN, "", rows, rising)
-    own = [job for job in every if job.variant == "DivE"]
-    seeds = {part: [job.config.train.seed for job in own if job.part == part] for part in ("comparison", "longer")}
-    assert seeds == {"comparison": [*range(5)], "longer": [*range(10)]}, "72 epochs decide nothing any more"
-    assert {(job.label, job.config.train.epochs) for job in own if job.part == "longer"} == {("DivE, 144 epochs", 144)}
-    epochs = {job.label: job.config.train.epochs for job in every if job.part == "ablations"}
-    assert (epochs["α=1"], epochs["Chamfer, slots"], epochs["PCME, μ only"]) == (144, 144, 72), "as their control"
-    table = pd.DataFrame(
-        [("DivE", 1, 72), ("DivE, 144 epochs", 1, 144), ("DivE, 8 epochs", 1, 8), ("DivE, tuning 1", 0, 24),
-         ("PVSE", 2, 72)],
-        columns=["variant", "world", "epochs"],
-    ).assign(dataset="scenes").reindex(columns=list(results.COLUMNS))  # fmt: skip
-    decided = deciding(table)
-    assert set(decided.loc[decided["variant"] == "DivE", "epochs"]) == {144}
-    assert {"α=16", "K=4", "PVSE", "DivE"} <= set(decided["variant"]) and not (decided["epochs"] < 72).any()
-
-
-def test_the_runs_that_have_rows_are_those_of_the_protocol():
-    """A changed list would train them anew under other names."""
-    rows = protocol_rows()
-    every = jobs.jobs(rows, protocol_curves(), "flickr8k")
-    assert len(every) == 1276 and len(every) - len(jobs.unmeasured(every, rows)) == 597
-
-
-# the script
-
-
-@pytest.fixture
-def two_jobs(own_home, tmp_path, monkeypatch):
-    configs = {"DivE": tiny_config("dive", epochs=1), "DivE, 144 epochs": tiny_config("dive")}
-    wanted = [Job("comparison", "DivE", label, config) for label, config in configs.items()]
-    monkeypatch.setattr(run_study, "FOLDER", tmp_path / "protocol")
-    monkeypatch.setattr(run_study, "jobs", lambda rows, curves, photographs: wanted)
-    return wanted
-
-
-def ask(monkeypatch, *words: str) -> int:
-    monkeypatch.setattr(sys, "argv", ["run_study.py", *words])
-    return run_study.main()
-
-
-@pytest.mark.slow
-def test_what_is_missing_is_trained_and_its_rows_are_written_once(two_jobs, monkeypatch, capsys):
-    assert ask(monkeypatch, "--list") == 0 and not run_study.FOLDER.exists()
-    assert capsys.readouterr().out.splitlines() == ["comparison: DivE, seed 0", "comparison: DivE, 144 epochs, seed 0"]
-    assert ask(monkeypatch, "--label", "144", "--workers", "1") == 0
-    assert set(protocol_rows(run_study.FOLDER)["variant"]) == {"DivE, 144 epochs"}
-    two_jobs.insert(0, Job("comparison", "DivE", "DivE, 8 epochs", tiny_config("dive", unit="classes")))  # fails
-    assert ask(monkeypatch, "--workers", "1") == 1 and "BadInput" in capsys.readouterr().out
-    first, rows = (run_study.FOLDER / "results.csv").read_bytes(), protocol_rows(run_study.FOLDER)
-    assert set(rows["variant"]) == {"DivE", "DivE, 144 epochs"}, "a run that fails stops no other"
-    assert len(pd.read_csv(run_study.FOLDER / "curves.csv")) == 3
-    rsum = rows[(rows["relevance"] == "annotated") & (rows["variant"] == "DivE")].set_index("metric")["value"]
-    interval = float(rsum["rsum_high"]) - float(rsum["rsum_low"])
-    assert float(rsum["rsum_error"]) == pytest.approx(interval / 3.92, rel=0.25), "32 images: the bootstrap is coarse"
-    assert run_study.train(two_jobs[1:], 1) == {}
-    assert (run_study.FOLDER / "results.csv").read_bytes() == first
-
-
-@pytest.mark.slow
-def test_a_kill_between_two_files_loses_nothing(two_jobs, monkeypatch):
-    real = run_study.results.storage.write_atomic
-    for name in ("curves.csv", "runs.csv", "results.csv"):  # before each of the files in turn
-
-        def until(path, text, name=name):
-            if path.name == name:
-                raise KeyboardInterrupt
-            return real(path, text)
-
-        with monkeypatch.context() as patch:
-            patch.setattr(run_study.results.storage, "write_atomic", until)
-            with pytest.raises(KeyboardInterrupt):
-                run_study.train(two_jobs[:1], 1)
-        assert "DivE" not in set(protocol_rows(run_study.FOLDER)["variant"]), f"done, without {name}"
-    run_study.train(two_jobs[:1], 1)
-    files = {path.name: pd.read_csv(path) for path in run_study.FOLDER.glob("*.csv")}
-    assert len(files["runs.csv"]) == 1 and len(files["curves.csv"]) == 1
-
-
-def test_photographs_without_the_word_vectors_of_the_rows_are_refused_and_not_mixed(tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("HOME", str(tmp_path.parent))
-    words = ("--list", "--part", "flickr8k", f"--flickr8k=~/{tmp_path.name}")
-    for wrong in (words, ("--list", "--flickr8k", "/none")):
-        with pytest.raises(SystemExit):
-            ask(monkeypatch, *wrong)
-        assert "--flickr8k" in (said := capsys.readouterr().err) or "no word vectors" in said
-    (tmp_path / "glove").mkdir()
-    (tmp_path / "glove" / "glove.6B.50d.txt").write_text("dog 0.1\n")
-    assert ask(monkeypatch, *words) == 0

@@ -17,7 +17,6 @@ from xmr_study.ambiguity import AMBIGUITIES, ambiguity_label
 from xmr_study.claims import CLAIMS
 from xmr_study.claims.claim import Claim, Measure
 from xmr_study.ledger import DECIDED
-from xmr_study.protocol import labels
 from xmr_study.protocol_results import (
     at_equal_time,
     budget_points,
@@ -49,18 +48,6 @@ def rows(name: str, values: list[float], **more) -> pd.DataFrame:
     return pd.DataFrame(lines).reindex(columns=list(results.COLUMNS))
 
 
-def tuned(best: int = 2) -> pd.DataFrame:
-    """A row of validation for every trial; trial `best` wins everywhere."""
-    lines = [
-        {"variant": f"{label}, tuning {n}", "metric": "val_rsum", "value": 3.0 + (n == best), "seed": 0, "world": 0,
-         "run_id": f"{label}{n}", "dataset": "scenes", "epochs": 24, "best_epoch": 20, "train_seconds": 36.0,
-         "relevance": "annotated", "direction": "both", "k": 0, "origin": "ours", "started_utc": LATER,
-         "parameters": 1000, "size": "quick", "n_queries": 1}
-        for label in labels() for n in range(1, 8)
-    ]  # fmt: skip
-    return pd.DataFrame(lines).reindex(columns=list(results.COLUMNS))
-
-
 VALUES = {"VSE∞": [450, 452, 448, 450, 450], "DivE": [470, 468, 472, 471, 469], "SAF": [520, 522, 518, 520, 520]}
 
 
@@ -71,7 +58,7 @@ def compared() -> pd.DataFrame:
         for n in (8, 24):
             less = [v - 500 / n for v in values[:2]]
             parts.append(rows(f"{name}, {n} epochs", less, epochs=n, train_seconds=seconds[name] * n / 72))
-    return pd.concat([tuned(), *parts], ignore_index=True)
+    return pd.concat(parts, ignore_index=True)
 
 
 def stored(folder: Path, table: pd.DataFrame) -> Path:
@@ -150,12 +137,12 @@ def test_the_interval_of_a_method_carries_seeds_and_images_of_its_worlds():
     assert np.isnan(mean_interval(values.iloc[:1].assign(error=float("nan")))[1])
 
 
-def test_the_table_has_quality_epochs_trial_and_cost(tmp_path):
+def test_the_table_has_quality_epochs_and_cost(tmp_path):
     table = protocol_results(folder=stored(tmp_path, compared()))
     assert table["label"].tolist() == ["SAF", "DivE", "VSE∞"], "the best first"
     line = table.set_index("label").loc["DivE"]
     assert (line["rsum"], line["rsum exhaustive"], line["seeds"]) == pytest.approx((470, 480, 5))
-    assert (line["trial"], line["best epoch"], line["train seconds"], line["scoring ms"]) == (2, 60, 300, 250)
+    assert (line["best epoch"], line["train seconds"], line["scoring ms"]) == (60, 300, 250)
     assert line["rsum low"] < 470 < line["rsum high"]
     assert protocol_results(folder=tmp_path / "none").empty and protocol_results("flickr8k", tmp_path).empty
 

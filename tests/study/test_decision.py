@@ -1,0 +1,209 @@
+"""The protocol's decisions against loops that are written from its page."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import optimize, special, stats
+
+from xmr_core.base.errors import BadInput
+from xmr_study import decision
+from xmr_study.claims.claim import Claim, Measure
+from xmr_study.decision import Comparison, compare, moderated, power, prior, verdicts
+
+MAP = Measure("mAP@R", "exhaustive", "i2t", "map_at_r", factor=100)
+
+
+def rows(values: dict[str, list[list[float]]], name: str = "annotated both rsum", processor: str = "A") -> pd.DataFrame:
+    """label → percent by world (from 1) and seed."""
+    lines = [
+        {"label": label, "world": world, "seed": seed, "processor": processor, name: value / 100}
+        for label, worlds in values.items()
+        for world, seeds in enumerate(worlds, 1)
+        for seed, value in enumerate(seeds)
+    ]
+    return pd.DataFrame(lines)
+
+
+def claim(**more) -> Claim:
+    return Claim(**({"id": "c", "source": "P, Table 1", "sentence": "A.", "above": ("a",), "below": ("b",)} | more))
+
+
+def drawn(mean: float, sd: float, seed: int, worlds: int = 4, seeds: int = 3) -> list[list[float]]:
+    return np.random.default_rng(seed).normal(mean, sd, (worlds, seeds)).tolist()
+
+
+def test_runs_are_paired_by_world_seed_and_processor():
+    table = rows({"a": [[10.0, 20.0], [30.0, 40.0]], "b": [[1.0, 2.0], [3.0, 4.0]]})
+    (own,) = compare(table, claim(bound=2.0))
+    assert own.name == "a against b" and own.differences.round(6).tolist() == [7.0, 16.0, 25.0, 34.0]
+    (turned,) = compare(table, claim(smaller=True, bound=-2.0))
+    assert turned.differences.round(6).tolist() == [-7.0, -16.0, -25.0, -34.0]
+    other = pd.concat([table[table["label"] == "a"], rows({"b": [[0.0, 0.0], [0.0, 0.0]]}, processor="B")])
+    assert not len(compare(other, claim())[0].differences), "no pair of one processor"
+    both = compare(pd.concat([table, rows({"c": [[0.0, 0.0], [0.0, 0.0]]})]), claim(below=("b", "c")))
+    assert [c.name for c in both] == ["a against b", "a against c"] and both[1].differences.iloc[0] == pytest.approx(10)
+    (mean,) = compare(table, claim(rule="means", above=("a", "b"), below=()))
+    assert mean.differences.iloc[0] == pytest.approx(5.5)
+    assert not compare(table, claim(below=("nobody",))) and not compare(table, claim(measure=MAP))
+
+
+def by_hand(comparisons: list[list[list[float]]]) -> list[tuple[float, float, float]]:
+    """(mean, error, degrees of freedom) of comparisons given by world and seed, from the equations of the page."""
+    variances, freedoms = [], []
+    for worlds in comparisons:
+        squares = sum(sum((v - sum(own) / len(own)) ** 2 for v in own) for own in worlds)
+        freedoms.append(sum(len(own) - 1 for own in worlds))
+        variances.append(squares / freedoms[-1])
+    e = [
+        math.log(s) - float(special.digamma(f / 2)) + math.log(f / 2) for s, f in zip(variances, freedoms, strict=True)
+    ]
+    centre = sum(e) / len(e)
+    more = sum((x - centre) ** 2 for x in e) / (len(e) - 1)
+    more -= sum(float(special.polygamma(1, f / 2)) for f in freedoms) / len(freedoms)
+    if more > 0:
+        half = optimize.brentq(lambda x: special.polygamma(1, x) - more, 1e-6, 1e7)
+        common, lent = math.exp(centre + float(special.digamma(half)) - math.log(half)), min(2 * half, 20.0)
+    else:
+        common, lent = math.exp(centre), 20.0
+    out = []
+    for worlds, s, f in zip(comparisons, variances, freedoms, strict=True):
+        pooled = (lent * common + f * s) / (lent + f)
+        error = math.sqrt(pooled * sum(1 / len(own) for own in worlds)) / len(worlds)
+        out.append((sum(sum(own) / len(own) for own in worlds) / len(worlds), error, lent + f))
+    return out
+
+
+@pytest.mark.parametrize("sds", [(9.0, 9.5, 10.0, 9.2), (2.0, 9.0, 40.0, 5.0), (3.0, 3.0)])
+def test_the_moderated_t_is_that_of_the_page(sds):
+    values = [drawn(5.0, sd, n) for n, sd in enumerate(sds)]
+    values[0][1] = values[0][1][:2]  # a seed is missing
+    own = [
+        Comparison("", pd.Series({(w, s): v for w, of in enumerate(worlds) for s, v in enumerate(of)}))
+        for worlds in values
+    ]
+    own = [c._replace(differences=c.differences.rename_axis(["world", "seed"])) for c in own]
+    for made, wanted in zip(moderated(own), by_hand(values), strict=True):
+        assert tuple(made) == pytest.approx(wanted, rel=1e-6)
+        assert made.above(0) == pytest.approx(1 - stats.t.cdf(made.mean / made.error, made.freedom), abs=1e-12)
+        assert made.above(3) == pytest.approx(1 - made.below(3)) and made.interval()[0] < made.mean
+
+
+def test_one_run_a_world_has_no_spread_and_is_refused():
+    single = pd.Series([1.0, 2.0], pd.MultiIndex.from_tuples([(1, 0), (2, 0)], names=["world", "seed"]))
+    with pytest.raises(BadInput, match="two seeds"):
+        moderated([Comparison("", single)])
+
+
+@given(st.lists(st.floats(0.01, 1e4), min_size=2, max_size=20), st.integers(1, 30))
+def test_a_prior_lies_among_the_variances(variances, freedom):
+    common, lent = prior(variances, [freedom] * len(variances))
+    assert common > 0 and lent > 0
+    scaled = prior([7 * v for v in variances], [freedom] * len(variances))
+    assert scaled[0] == pytest.approx(7 * common, rel=1e-4), "of another unit"
+    assert scaled[1] == lent or scaled[1] == pytest.approx(lent, rel=1e-3)
+
+
+def test_a_single_comparison_is_students():
+    own = drawn(5.0, 3.0, 0)
+    series = pd.Series({(w, s): v for w, of in enumerate(own) for s, v in enumerate(of)}).rename_axis(["world", "seed"])
+    (made,) = moderated([Comparison("", series)])
+    assert made.freedom == 8 and made.error == pytest.approx(np.sqrt(np.var(own, axis=1, ddof=1).mean() / 12))
+
+
+NOISE = [[0.0, 1.0, -1.0]] * 4
+
+
+def shifted(by: float) -> list[list[float]]:
+    return [[v + by for v in of] for of in NOISE]
+
+
+@pytest.mark.parametrize(
+    ("effects", "word"),
+    [((20.0,), "held"), ((-20.0,), "contradicted"), ((20.0, 20.0), "held"), ((20.0, -20.0), "contradicted"),
+     ((20.0, 0.0), "undecided"), ((0.5, -0.5), "equal"), ((20.0, 0.5), "undecided")],
+)  # fmt: skip
+def test_a_claim_needs_all_its_comparisons_and_falls_by_one(effects, word):
+    names = [f"b{n}" for n in range(len(effects))]
+    noise = {"wide": drawn(0.0, 4.0, 1), "narrow": [[0.0] * 3] * 4}["wide" if 0.0 in effects else "narrow"]
+    table = rows(
+        {"a": shifted(400.0)}
+        | {name: [[400.0 - e + x for x in of] for of in noise] for name, e in zip(names, effects, strict=True)}
+    )
+    line = verdicts(table, [claim(below=tuple(names))]).iloc[0]
+    assert line["verdict"] == word
+    worst = min(effects)
+    assert abs(line["effect"] - worst) < 4 and line["low"] < line["effect"] < line["high"]
+    assert line["runs"] == 12 and line["worlds"] == 4 and line["by world"].startswith("1: ")
+
+
+@pytest.mark.parametrize(
+    ("measure", "by", "word"),
+    [
+        (MAP, 0.1, "equal"),
+        (MAP, 0.6, "undecided"),
+        (MAP, 2.0, "held"),
+        (Measure("ρ", "", "i2t", "rho"), 0.1, "undecided"),
+    ],
+)
+def test_single_metrics_are_equal_within_a_point_and_what_has_no_points_never(measure, by, word):
+    table = rows(
+        {"a": shifted(by), "b": [[0.0] * 3] * 4}, name := decision.column(measure.relevance, "i2t", measure.metric)
+    )
+    table[name] *= 100 / measure.factor
+    assert verdicts(table, [claim(measure=measure)])["verdict"].item() == word
+
+
+def test_claims_of_a_paper_are_corrected_together_and_no_others():
+    """p of .02 decides alone, and not among three claims."""
+    alone = None
+    for by in np.linspace(0.2, 1.5, 60):
+        table = rows({"a": shifted(400 + by), "b": [[400.0] * 3] * 4, "c": shifted(400.0)})
+        line = verdicts(table, [claim()]).iloc[0]
+        if 0.01 < line["p held"] < 0.02:
+            alone = table
+            break
+    assert alone is not None and verdicts(alone, [claim()])["verdict"].item() in ("held", "equal")
+    others = [claim(id=f"o{n}", above=("c",)) for n in (1, 2)]
+    same = verdicts(alone, [claim(), *others]).set_index("claim")
+    p = same.loc["c", "p held"]
+    assert p > 0.025 / 3 and same.loc["c", "verdict"] != "held"
+    apart = verdicts(alone, [claim(), *(claim(id=o.id, above=("c",), source="Q, Table 2") for o in others)])
+    assert apart.set_index("claim").loc["c", "p held"] == pytest.approx(p)
+    assert apart.set_index("claim").loc["c", "verdict"] == "held"
+
+
+def test_the_effect_of_a_claim_is_shown_as_it_is_and_not_as_it_was_turned():
+    table = rows({"a": shifted(400.0), "b": shifted(430.0)})
+    line = verdicts(table, [claim(smaller=True, bound=10.0)]).iloc[0]
+    assert line["verdict"] == "held" and line["effect"] == pytest.approx(-30) and line["low"] < -30 < line["high"]
+    assert line["by world"] == "1: -30.0 2: -30.0 3: -30.0 4: -30.0"
+
+
+def test_a_bound_says_nothing_about_being_equal():
+    table = rows({"a": shifted(400.0), "b": [[405.0] * 3] * 4})
+    line = verdicts(table, [claim(bound=-5.0)]).iloc[0]
+    assert line["verdict"] == "undecided" and line["p equal"] > 0.9, "5 points below is not equal"
+    assert verdicts(rows({"a": [[0.0, 0.1, -0.1]] * 4}), [claim(below=())])["p equal"].item() == 1, "to nothing"
+
+
+def test_there_is_no_verdict_before_all_planned_runs_and_none_from_the_world_that_chose():
+    table = rows({"a": shifted(420.0)[:2], "b": shifted(400.0)[:2]})
+    assert verdicts(table, [claim()])["verdict"].item() == "held"
+    assert verdicts(table[1:], [claim()])["verdict"].item() == "no verdict yet"
+    assert verdicts(table.assign(world=0), [claim()])["verdict"].item() == "not measured"
+    light = table.assign(label=table["label"].map({"a": "DivE", "b": "PVSE"}))
+    assert verdicts(light, [claim(above=("DivE",), below=("PVSE",))])["verdict"].item() == "no verdict yet", "of 12"
+
+
+def test_what_has_no_rows_is_not_measured():
+    assert verdicts(rows({"a": NOISE}), [claim()])["verdict"].tolist() == ["not measured"]
+
+
+def test_the_family_error_stays_below_its_level_with_unequal_variances():
+    table = power([0.0], 4, 3, [6.0, 10.0, 35.0], claims=6, trials=600)
+    assert table["family error"].item() < 0.05 + 3 * math.sqrt(0.05 * 0.95 / 600)
+    assert power([15.0], 4, 3, [9.0, 12.0], claims=6, trials=200)["held"].item() > 0.9
