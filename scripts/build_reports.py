@@ -13,6 +13,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import pandas as pd
 from matplotlib.figure import Figure
+from scipy.stats import kendalltau
 
 from xmr_core.base import files
 from xmr_study import ledger, paper_tables, plots
@@ -20,12 +21,15 @@ from xmr_study.ambiguity import ambiguity_gains, ambiguity_points
 from xmr_study.ledger import DECIDED
 from xmr_study.protocol import labels
 from xmr_study.protocol_results import (
+    EPOCHS,
+    ablation_rows,
     at_equal_time,
     budget_points,
     flickr_results,
     protocol_curves,
     protocol_results,
     protocol_rows,
+    seed_values,
     swept,
     variant_results,
 )
@@ -90,7 +94,7 @@ def page() -> str:
     stored(plots.ambiguity_curves(gains, labels()), "ambiguity")
     means = {}
     for symbol, (option, values, paper, log_x) in SWEPT.items():
-        curve = swept(rows, symbol, values)
+        curve = swept(ablation_rows(), symbol, values)
         stored(plots.ablation(curve, paper(), "setting", symbol, log_x, option), f"sweep_{option}")
         means[symbol] = {int(x): value for x, value in curve.groupby("setting")["rsum"].mean().items()}
     by_label = methods.set_index("label")
@@ -99,6 +103,9 @@ def page() -> str:
         raise SystemExit(f"error: {TEXT.name} speaks of other methods than the rows: {best} is the best.")
     seeds = rows[(rows["variant"] == "VSE∞") & (rows["metric"] == "rsum") & (rows["relevance"] == "annotated")]
     seeds = seeds[(seeds["dataset"] == "scenes") & (seeds["world"] > 0)]
+    short = seed_values(rows[(rows["dataset"] == "scenes") & (rows["world"] > 0) & (rows["epochs"] == EPOCHS)])
+    both = methods.merge(photographs, on="label")
+    constant = verdicts["claim"].str.startswith("vse2ad-negatives") & verdicts["verdict"].isin(DECIDED)
     counts = verdicts["verdict"].value_counts()
     return TEXT.read_text(encoding="utf-8").format(
         rsum=by_label["rsum"].to_dict(),
@@ -106,6 +113,10 @@ def page() -> str:
         first=methods["rsum"].iloc[0],
         seventh=methods["rsum"].iloc[6],
         median_vse=100 * seeds["value"].astype(float).median(),
+        dive_short=short["DivE"]["value"].mean(),
+        shared=len(both),
+        tau=kendalltau(both["rsum_x"], both["rsum_y"]).statistic,
+        constant=constant.sum(),
         alpha=means["α"],
         k=means["K"],
         flickr=photographs.set_index("label")["rsum"].to_dict(),
@@ -113,7 +124,7 @@ def page() -> str:
         **{word: counts[word] for word in DECIDED},
         methods=markdown(readable(methods)),
         equal_time=markdown(at_equal_time(points)),
-        variants=markdown(readable(variant_results(rows, "dive", curves))),
+        variants=markdown(readable(variant_results(ablation_rows(), "dive", curves))),
         gains=markdown(gains.astype({"ambiguity": str})),
         photographs=markdown(readable(photographs)),
         verdicts=markdown(verdicts_by_paper(verdicts)),

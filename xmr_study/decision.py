@@ -15,6 +15,7 @@ import pandas as pd
 from scipy import special, stats
 
 from xmr_core.base.errors import BadInput
+from xmr_core.data.scenes.corpus import DEFAULT_AMBIGUITY
 from xmr_core.evaluation.stats import holm
 from xmr_study.claims.claim import RSUM, Claim
 from xmr_study.protocol import SEEDS, WORLDS, light
@@ -42,7 +43,8 @@ def compare(rows: pd.DataFrame, claim: Claim) -> list[Comparison]:
     name = column(m.relevance, m.direction, m.metric, m.k)
     if name not in rows or not {*claim.above, *claim.below} <= {*rows["label"]}:
         return []
-    same = rows.drop_duplicates(["processor", "world", "seed", "label"], keep="last")
+    same = rows[rows["ambiguity"] == DEFAULT_AMBIGUITY]
+    same = same.drop_duplicates(["processor", "world", "seed", "label"], keep="last")
     values = m.factor * same.pivot(index=["processor", "world", "seed"], columns="label", values=name)
     if claim.rule == "means":
         pairs = [(list(claim.above), list(claim.below))]

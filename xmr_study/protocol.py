@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import product
 
 import pandas as pd
 
@@ -14,7 +15,7 @@ from xmr_core.training.runs.config import RunConfig, base_config
 from xmr_study.claims import Variant
 from xmr_study.variants import comparison, labelled
 
-PARTS = ("length", "tuning", "capacity", "comparison")
+PARTS = ("length", "tuning", "capacity", "comparison", "hinge", "ambiguity")
 LENGTHS, MOST_GAIN = (72, 144), 3.0  # epochs; what doubling the shorter may add, points of RSUM
 RATE, RATES = 2e-3, (1e-3, 2e-3, 4e-3, 8e-3)  # of the length; of tuning
 CHOOSING, WORLDS = 0, (1, 2, 3, 4)  # the world on which everything is chosen, and those that decide
@@ -29,6 +30,13 @@ CAPACITY = (
     "VSE∞, 16 × wider, DivE's time", "VSE+2AD, 4 × wider", "DivE, 1 × 256", "DivE, 2 × 128", "DivE, 8 × 32",
 )  # fmt: skip
 CONTROLS = ("DivE", "VSE∞", "VSE+2AD")
+
+# The same images captioned more and more vaguely; who trains on them, by which objective, and what becomes of the true
+# pairs that nobody annotated. A hinge is tuned first, on its rate and on the epochs in which it sees all negatives.
+AMBIGUITIES = (0.0, 0.1, 0.5)
+MASKS = {"annotated": "annotated", "left out": "left out", "true": "exhaustive"}  # label → positives of a run
+OBJECTIVES = {"InfoNCE": {"objective": "infonce"}, "hinge": {"objective": "triplet", "margin": 0.2}}
+HINGE_RATES, WARM_UPS = (1e-3, 2e-3, 4e-3), (1 / 3, 2 / 3)
 EQUAL_TIME = ", DivE's time"  # the end of a label whose run has as many fewer epochs as its steps take longer
 # what a step takes beside DivE's, measured before the first run
 STEP_RATIO = {"VSE∞, 4 × wider": 42 / 36, "VSE∞, 16 × wider": 124 / 36}
@@ -44,14 +52,14 @@ class Job:
 
     @property
     def key(self) -> tuple:
-        """What tells its rows from others: label, epochs, learning rate, world, seed."""
-        train = self.config.train
-        return self.label, train.epochs, train.lr, self.config.data.world_seed, train.seed
+        """What tells its rows from others: KEY."""
+        train, data = self.config.train, self.config.data
+        return self.label, train.epochs, train.lr, data.world_seed, train.seed, data.ambiguity
 
     @property
     def batch(self) -> tuple:
         """Runs that are compared, and so are trained on one processor."""
-        return self.part, self.config.data.world_seed, self.config.train.seed
+        return self.part, self.config.data.world_seed, self.config.train.seed, self.config.data.ambiguity
 
 
 def variants() -> dict[str, Variant]:
@@ -227,10 +235,47 @@ def _jobs(rows: pd.DataFrame) -> Iterator[Job]:
                         ratio = STEP_RATIO[variant] if variant != label else 1
                         yield _job(part, label, round(epochs / ratio), rate, world, seed)
 
+    for label in ("VSE∞", "DivE"):
+        for seed in range(TUNING_SEEDS):
+            for warm_up, rate in product(_warm_ups(epochs), HINGE_RATES):
+                changes = OBJECTIVES["hinge"] | {"warmup_epochs": warm_up, "ambiguity": 0.1}
+                yield _job("hinge", _hinge_label(label, warm_up), epochs, rate, CHOOSING, seed, label, **changes)
+    for seed, world, ambiguity in product(range(2), WORLDS[:2], AMBIGUITIES):
+        for (name, loss), (mask, positives) in product(OBJECTIVES.items(), MASKS.items()):
+            for label in ("VSE∞", "DivE"):
+                changes = loss | {"positives": positives, "ambiguity": ambiguity}
+                rate = rates[label]
+                if name == "hinge":
+                    rate, changes["warmup_epochs"] = chosen_hinge(rows, label, epochs) or (None, 0)
+                if rate is not None:
+                    yield _job("ambiguity", f"{label}, {name}, {mask}", epochs, rate, world, seed, label, **changes)
+        if seed == 0:
+            for label, rate in (("PCME++", rates["PCME++"]), ("MaxSim t-i", RATE)):
+                if rate is not None:
+                    yield _job("ambiguity", label, epochs, rate, world, seed, ambiguity=ambiguity)
 
-def _job(part: str, label: str, epochs: int, rate: float, world: int, seed: int) -> Job:
-    config = in_common_form(label.removesuffix(EQUAL_TIME), epochs=epochs, lr=rate, world_seed=world, seed=seed)
-    return Job(part, label, config)
+
+def _warm_ups(epochs: int) -> list[int]:
+    return [round(epochs * share) for share in WARM_UPS]
+
+
+def _hinge_label(label: str, warm_up: int) -> str:
+    return f"{label}, hinge, warm-up {warm_up}"
+
+
+def chosen_hinge(rows: pd.DataFrame, label: str, epochs: int) -> tuple[float, int] | None:
+    """(learning rate, epochs of all negatives) under which a method's hinge validates best; None before all have
+    rows."""
+    values = {
+        (rate, warm_up): validated(rows, _hinge_label(label, warm_up), epochs, rate)
+        for warm_up, rate in product(_warm_ups(epochs), HINGE_RATES)
+    }
+    return None if None in values.values() else max(sorted(values), key=values.__getitem__)
+
+
+def _job(part: str, label: str, epochs: int, rate: float, world: int, seed: int, variant: str = "", **changes) -> Job:
+    variant = variant or label.removesuffix(EQUAL_TIME)
+    return Job(part, label, in_common_form(variant, epochs=epochs, lr=rate, world_seed=world, seed=seed, **changes))
 
 
 def missing(wanted: list[Job], rows: pd.DataFrame, processor: str) -> list[Job]:
@@ -242,9 +287,9 @@ def missing(wanted: list[Job], rows: pd.DataFrame, processor: str) -> list[Job]:
         batches.setdefault(job.batch, set()).add(job.key)
     done = {batch for batch, keys in batches.items() if any(keys <= held for held in made.values())}
     here, anywhere = made.get(processor, set()), set().union(*made.values())
-    held = {"length": anywhere, "tuning": anywhere}
+    held = dict.fromkeys(("length", "tuning", "hinge"), anywhere)
     lacking = [job for job in wanted if job.batch not in done and job.key not in held.get(job.part, here)]
     return list({job.key: job for job in reversed(lacking)}.values())[::-1]
 
 
-KEY = ["label", "epochs", "lr", "world", "seed"]
+KEY = ["label", "epochs", "lr", "world", "seed", "ambiguity"]

@@ -38,6 +38,13 @@ def protocol_rows(folder: Path = FOLDER) -> pd.DataFrame:
     return results.read(path) if path.exists() else pd.DataFrame(columns=list(results.COLUMNS))
 
 
+def ablation_rows(folder: Path = FOLDER) -> pd.DataFrame:
+    """All rows for what varies DivE: its control is that of the processor on which its variants were trained (third/),
+    and not that of the comparison, which has 6 points more by another processor's chance."""
+    rows, control = protocol_rows(folder), protocol_rows(folder / "third")
+    return pd.concat([rows[~rows["variant"].isin(control["variant"].unique())], control], ignore_index=True)
+
+
 def protocol_curves(folder: Path = FOLDER) -> pd.DataFrame:
     """The validation curves of the protocol's runs, columns run_id, epoch, value; none where there is no such file."""
     path = folder / "curves.csv"

@@ -28,7 +28,7 @@ FOLDER = Path(__file__).resolve().parents[1] / "reports" / "rows"
 GALLERIES = Protocol("ten galleries", 5000, 10, "ten times 500 test images, metrics averaged over galleries")
 KINDS = ("annotated", "exhaustive")
 COLUMNS = [
-    "run_id", "part", *KEY, "ambiguity", "best_epoch", "validation", "parameters", "train_seconds", "evaluate_seconds",
+    "run_id", "part", *KEY, "best_epoch", "validation", "parameters", "train_seconds", "evaluate_seconds",
     "unit_seconds", "processor", "torch", "commit", "started_utc", "failure",
 ]  # fmt: skip
 
@@ -103,9 +103,8 @@ def unpacked(content: bytes) -> UInt16[np.ndarray, "r q"]:
 
 def keep(job: Job, run: TrainedRun | Exception, folder: Path = FOLDER) -> None:
     """Add the line and the ranks of a run that ended; of one that failed, a line that says why."""
-    data = job.config.data
     line = dict.fromkeys(COLUMNS) | {"part": job.part, **dict(zip(KEY, job.key, strict=True))}
-    line |= {"ambiguity": data.ambiguity, "unit_seconds": round(unit_seconds(), 4), "processor": processor()}
+    line |= {"unit_seconds": round(unit_seconds(), 4), "processor": processor()}
     if isinstance(run, Exception):
         line["failure"] = f"{type(run).__name__}: {run}"
     else:

@@ -49,6 +49,23 @@ def test_match_is_the_annotated_relevance_also_for_images_that_repeat(split):
     assert (diagonal.batch(0, step, plan).match == torch.eye(20, dtype=torch.bool)).all()
 
 
+def test_true_pairs_that_nobody_annotated_are_positives_or_neither(split):
+    n, m = len(split.caption_rows), len(split.image_rows)
+    every = np.random.default_rng(0).random((n, m)) < 0.2
+    every[np.arange(n), split.owners] = True
+    truth = Relevance.from_matrix(every, range(n), range(m))
+    own = {kind: Batches(split, 16, 2, seed=0, positives=kind, truth=truth) for kind in ("exhaustive", "left out")}
+    plan = own["left out"].plan(0)
+    images, captions = plan[1]
+    all_true, left_out = (own[kind].batch(0, 1, plan).match for kind in own)
+    assert all_true.dtype == torch.bool and (all_true.numpy() == every[captions][:, images].T).all()
+    for i, image in enumerate(images):
+        for t, caption in enumerate(captions):
+            wanted = 1 if split.owners[caption] == image else -int(every[caption, image])
+            assert left_out[i, t] == wanted
+    assert {*left_out.unique().tolist()} == {-1, 0, 1}
+
+
 def test_features_and_words_are_those_of_the_rows(split):
     batches = Batches(split, 8, 2, seed=0)
     plan = batches.plan(0)
@@ -79,6 +96,7 @@ def test_dropping_cells_and_words(split):
         ({"batch_images": 1}, "batch_images"),
         ({"unit": "classes"}, "needs images with classes"),
         ({"positives": "diagonal"}, "needs unit='captions' or 'classes'"),
+        ({"positives": "left out"}, "knows every true pair"),
     ],
 )
 def test_bad_input(split, given, message):

@@ -26,8 +26,12 @@ KEYS = [*protocol.KEY, "validation"]
 
 
 def rows(lines: list[tuple], processor: str = "A") -> pd.DataFrame:
-    """Rows of runs: label, epochs, learning rate, world, seed, RSUM on the validation split."""
-    table = pd.DataFrame(lines, columns=KEYS).assign(processor=processor)
+    """Rows of runs: label, epochs, learning rate, world, seed, RSUM on the validation split; or, before it, the
+    ambiguity."""
+    table = pd.DataFrame(
+        [(*line[:5], *(line[5:] if len(line) > 6 else (0.05, line[5]))) for line in lines], columns=KEYS
+    )
+    table["processor"] = processor
     return table.reindex(columns=records.COLUMNS)
 
 
@@ -80,7 +84,7 @@ def test_the_rate_is_looked_for_one_step_past_an_edge_that_wins(best, tried):
     assert protocol.chosen_rate(table, "DivE", 72) == (None if beyond else best), "the edge's neighbour is not there"
     if beyond:
         wanted = {j.config.train.lr for j in missing(jobs(table), table, "A") if j.part == "tuning"}
-        assert wanted == {beyond}
+        assert wanted == {beyond}, "and nothing else is missing"
         more = [("DivE", 72, beyond, 0, seed, value) for seed, value in enumerate((401.0, 402.0))]
         assert protocol.chosen_rate(pd.concat([table, rows(more)]), "DivE", 72) == beyond
         assert protocol.chosen_rate(pd.concat([table, rows(more[:1])]), "DivE", 72) is None, "two seeds choose"
@@ -105,9 +109,37 @@ def test_what_decides_is_crossed_on_worlds_that_chose_nothing():
     assert {j.config.options["objective"] for j in every if "objective" in j.config.options} == {"infonce"}
 
 
+def test_ambiguity_has_the_same_images_and_a_hinge_that_was_tuned():
+    table = tuned(4e-3)
+    first = [j for j in jobs(table) if j.part == "hinge"]
+    assert {(j.config.train.lr, j.config.options["warmup_epochs"], j.config.data.ambiguity) for j in first} == {
+        (rate, n, 0.1) for rate in (1e-3, 2e-3, 4e-3) for n in (24, 48)
+    }
+    before = [j for j in jobs(table) if j.part == "ambiguity"]
+    assert {j.label for j in before} == {
+        *(f"{label}, InfoNCE, {mask}" for label in ("VSE∞", "DivE") for mask in ("annotated", "left out", "true")),
+        "PCME++", "MaxSim t-i",
+    }  # fmt: skip
+    best = ("DivE", 2e-3, 48)
+    made = rows(
+        [(*j.key, 300.0 + ((j.label.split(",")[0], j.config.train.lr, j.config.options["warmup_epochs"]) == best))
+         for j in first]
+    )  # fmt: skip
+    table = pd.concat([table, made])
+    assert protocol.chosen_hinge(table, "DivE", 72) == (2e-3, 48)
+    assert protocol.chosen_hinge(made[:-1], "DivE", 72) is None, "one is missing"
+    after = [j for j in jobs(table) if j.part == "ambiguity"]
+    hinge = [j.config for j in after if j.label == "DivE, hinge, left out"]
+    assert {(c.data.world_seed, c.data.ambiguity, c.train.seed) for c in hinge} == {
+        *product((1, 2), (0.0, 0.1, 0.5), (0, 1))
+    }
+    assert {(c.train.lr, c.options["warmup_epochs"], c.positives) for c in hinge} == {(2e-3, 48, "left out")}
+    assert len(after) == len({j.key for j in after}) == 12 * 12 + 2 * 6
+
+
 def test_what_is_compared_comes_from_one_processor():
     table = tuned(4e-3)
-    batch = [j for j in jobs(table) if j.batch == ("comparison", 3, 1)]
+    batch = [j for j in jobs(table) if j.batch == ("comparison", 3, 1, 0.05)]
     assert {j.label for j in batch} == {*protocol.light()}
     made = [rows([(*j.key, 400.0) for j in own]) for own in (batch, batch[:-1])]
     whole, broken = (pd.concat([table, own]) for own in made)
@@ -203,7 +235,7 @@ def ask(monkeypatch, *words: str) -> int:
 @pytest.mark.slow
 def test_what_is_missing_is_trained_and_a_failure_is_a_row(two_jobs, tmp_path, monkeypatch, capsys):
     assert ask(monkeypatch, "--list") == 0 and not (tmp_path / "runs.csv").exists()
-    assert capsys.readouterr().out.splitlines() == ["length: 1, 1, 0.002, 0, 0", "length: 2, 2, 0.002, 0, 0"]
+    assert capsys.readouterr().out.splitlines() == [f"length: {n}, {n}, 0.002, 0, 0, 0.05" for n in (1, 2)]
     assert ask(monkeypatch, "--label", "2", "--workers", "1") == 0
     table = records.read()
     assert table["label"].astype(str).tolist() == ["2"] and 0 < table["validation"].item() < 600

@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import nn
 from torch.testing import assert_close
 
 from xmr_core.base.errors import BadInput
@@ -18,7 +19,8 @@ from xmr_core.losses.adaptive_clustering import AdaptiveClustering
 from xmr_core.losses.gaussian import mean_kl_to_normal, soft_contrastive
 from xmr_core.losses.objective import Objective
 from xmr_core.losses.regularisers import gram_diversity, mmd, pairwise_diversity
-from xmr_core.losses.scores import InfoNCE, PairwiseSigmoid, hinge_triplet
+from xmr_core.losses.scores import LEFT_OUT, InfoNCE, PairwiseSigmoid, hinge_triplet
+from xmr_core.methods.method import Method
 
 FORMS = [(m, r) for m in ("hardest", "all", "semi-hard") for r in ("sum", "mean", "batch_mean")]
 FORMS.remove(("semi-hard", "batch_mean"))  # PVSE has no such form
@@ -57,6 +59,49 @@ def test_hinge_gradient(mining, reduction):
     match[1] = True
     f = lambda s: hinge_triplet(s, match, 0.25, mining, reduction)  # noqa: E731
     assert torch.autograd.gradcheck(f, scores.requires_grad_())
+
+
+def _without(scores, match, left):
+    """(score, scores of its negatives in the row) of every positive pair, without the pairs left out."""
+    return [(scores[i, p].item(), scores[i][~match[i] & ~left[i]].tolist()) for i, p in match.nonzero().tolist()]
+
+
+_LEFT_OUT = {
+    "InfoNCE": (InfoNCE(0.1), lambda s, ns: math.log1p(sum(math.exp((n - s) / 0.1) for n in ns)), 2.0),
+    "hinge, hardest": (partial(hinge_triplet, reduction="sum"), lambda s, ns: max(0.2 + max(ns) - s, 0.0), 0),
+    "hinge, all": (
+        partial(hinge_triplet, mining="all", reduction="sum"), lambda s, ns: sum(max(0.2 + n - s, 0.0) for n in ns), 0
+    ),
+    "hinge, mean of all": (
+        partial(hinge_triplet, mining="all", reduction="mean"), lambda s, ns: sum(max(0.2 + n - s, 0.0) for n in ns), 1
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", _LEFT_OUT)
+def test_a_pair_that_is_left_out_is_neither_positive_nor_negative(name):
+    loss, cost, mean = _LEFT_OUT[name]
+    scores, match = problem(6, 9, seed=2)
+    match[:, 0], match[range(6), range(6)] = False, True
+    left = (torch.rand(6, 9, generator=torch.Generator().manual_seed(1)) < 0.3) & ~match
+    method = Method("m", *[nn.Identity()] * 4, lambda images, captions: images.x @ captions.x.T, Objective(loss))
+    images, captions = Embedding(scores.clone().requires_grad_()), Embedding(torch.eye(9, dtype=torch.float64))
+    given = match.to(torch.int8) - left.to(torch.int8)
+    got, _, _ = method.loss_of(images, captions, given)
+    wanted = 0.0
+    for pairs in (_without(scores, match, left), _without(scores.T, match.T, left.T)):
+        total = sum(cost(s, ns) for s, ns in pairs)
+        wanted += total / {0: 1, 1: sum(len(ns) for _, ns in pairs) or 1, 2.0: 2 * len(pairs)}[mean]
+    assert got.item() == pytest.approx(wanted, rel=1e-6)
+    got.backward()
+    assert images.x.grad.isfinite().all() and not images.x.grad[left].any() and images.x.grad[~left].any()
+
+
+def test_adopt_leaves_nothing_out():
+    scores, match = problem(6, 6, seed=2)
+    match[:] = torch.eye(6, dtype=torch.bool)
+    with pytest.raises(BadInput, match="none can be left out"):
+        AdaptiveClustering()(scores.masked_fill(~match & (scores > 0), LEFT_OUT), match)
 
 
 def test_a_collapsed_model_sits_on_the_known_plateau():

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Int8
 from torch import Tensor
 
 from xmr_core.base.errors import BadInput, checked_index
@@ -178,13 +178,13 @@ Representation = Embedding | EmbeddingSet | GaussianEmbedding
 @dataclass(frozen=True)
 class Batch(Brief):
     """What one training step reads. match[i, t] is True where caption t is annotated as describing image i; of mixed
-    images it is the degree in [0, 1] to which it does.
+    images it is the degree in [0, 1] to which it does. As integers it is 1 or 0, or −1 for a pair that is neither.
 
     image_rows and caption_rows are row numbers in the tables of the corpus, not in a split."""
 
     images: Features | Pixels
     captions: Tokens
-    match: Bool[Tensor, "i t"] | Float[Tensor, "i t"]
+    match: Bool[Tensor, "i t"] | Float[Tensor, "i t"] | Int8[Tensor, "i t"]
     image_rows: Int[Tensor, " i"]
     caption_rows: Int[Tensor, " t"]
 

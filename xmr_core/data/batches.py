@@ -127,7 +127,7 @@ def _erased(x: torch.Tensor, probability: float, rng: np.random.Generator) -> to
 # Splits and batches.
 
 
-UNITS, POSITIVES = ("images", "captions", "classes"), ("annotated", "diagonal")
+UNITS, POSITIVES = ("images", "captions", "classes"), ("annotated", "diagonal", "exhaustive", "left out")
 Plan = list[tuple[np.ndarray, np.ndarray]]  # (image positions, caption positions) of each step
 
 
@@ -210,7 +210,10 @@ class Batches(Brief):
             each with its image. An epoch has as many steps as the mean class has captions (PCME on CUB;
             docs/methods/pcme.md).
     positives: 'annotated': match follows the relevance. 'diagonal': a caption matches its own row and no other, as in
-        the authors' loaders; not with unit 'images', and only where every caption has one image.
+        the authors' loaders; not with unit 'images', and only where every caption has one image. 'exhaustive': every
+        true pair matches, whether it is annotated or not. 'left out': a true pair that is not annotated is neither a
+        positive nor a negative.
+    truth: the relevance that knows every true pair, for 'exhaustive' and 'left out'.
     augment: what is left out of the inputs, or changed in them. If the split has views of its images, each image is
         read as itself or as one of its views, all equally likely.
 
@@ -225,12 +228,15 @@ class Batches(Brief):
     unit: str = "images"
     positives: str = "annotated"
     augment: Augmentation = Augmentation()
+    truth: Relevance | None = None
 
     def __post_init__(self):
         limits = {"batch_images": (2, np.inf), "captions_per_image": (1, np.inf)}  # one image has no negatives
         require_fields(self, limits, {"unit": UNITS, "positives": POSITIVES})
         if self.positives == "diagonal" and self.unit == "images":
             raise BadInput("positives='diagonal' needs unit='captions' or 'classes', where every row has one caption.")
+        if self.positives in ("exhaustive", "left out") and self.truth is None:
+            raise BadInput(f"positives={self.positives!r} needs a corpus that knows every true pair (scenes).")
         if self.unit == "classes" and self.split.classes is None:
             raise BadInput("unit='classes' needs images with classes (cub). Use unit='images' or 'captions' here.")
         self._captions_of = self.split.relevance.transpose()
@@ -264,6 +270,9 @@ class Batches(Brief):
         images, captions = plan[step]
         diagonal = self.positives == "diagonal"
         match = np.eye(len(images), dtype=bool) if diagonal else self.split.relevance.dense(captions, images).T
+        if self.truth is not None:
+            true = self.truth.dense(captions, images).T
+            match = true if self.positives == "exhaustive" else np.where(true & ~match, -1, match).astype(np.int8)
         rng, view = np.random.default_rng([self.seed, 8, epoch, step]), None
         if self.split.views:
             view = np.random.default_rng([self.seed, 9, epoch, step]).integers(0, self.split.views + 1, len(images))

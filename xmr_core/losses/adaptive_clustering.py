@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from xmr_core.base.errors import BadInput, require_choice, require_flag, require_number
 from xmr_core.base.tensors import checking, is_traced
-from xmr_core.losses.scores import check_scores, mean_of_pairs
+from xmr_core.losses.scores import LEFT_OUT, check_scores, mean_of_pairs
 
 FORMS = ("official", "paper")
 MODES = ("adaptive", "constant", "random")
@@ -67,6 +67,8 @@ class AdaptiveClustering(nn.Module):
         scores, match = check_scores(scores, match, soft="Positives and negatives are counted here.")
         if checking() and not all(m.any(axis).all() for m in (match, ~match) for axis in (0, 1)):
             raise BadInput("every image and caption needs a matching and a non-matching partner.")
+        if checking() and (scores <= LEFT_OUT).any():
+            raise BadInput("AdOpt reads the scores of all pairs, and none can be left out. Take another objective.")
         ways = ((scores.T, match.T), (scores, match))
         chosen = tuple(self.how_many(*way) for way in ways)
         if self.training and not is_traced(scores, match):

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from xmr_core.base.errors import BadInput, require_flag, require_number
 from xmr_core.base.tensors import as_floats, checking, single
 
+LEFT_OUT = -1e4  # the score of a pair that is neither a positive nor a negative: no loss of scores sees it
 MINING = ("hardest", "all", "semi-hard")
 REDUCTIONS = ("sum", "mean", "batch_mean")
 _DEGREES = "Degrees of matching are floats and must lie in [0, 1]."
@@ -96,7 +97,7 @@ def _hinge(scores: Tensor, match: Tensor, margin: float, mining: str, reduction:
         if mining == "semi-hard":  # min(cost, δ) = cost − [cost − δ]₊
             cost, counted = cost - _excess(negatives, scores)[0], active
         else:
-            counted = (~match).sum(1, keepdim=True).expand_as(match)
+            counted = (negatives > LEFT_OUT).sum(1, keepdim=True).expand_as(match)
         count, entries = torch.where(match, counted, 0).sum().clamp(min=1), match.numel()
     return torch.where(match, cost, 0.0).sum() / {"sum": 1, "mean": count, "batch_mean": entries}[reduction]
 

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from xmr_core.base.errors import BadInput
 from xmr_core.base.types import Batch, Brief, Features, Pixels, Representation, Rows, Tokens
+from xmr_core.losses.scores import LEFT_OUT
 from xmr_core.similarities.base import Similarity, as_similarity
 
 
@@ -107,13 +108,15 @@ class Method(nn.Module):
     def loss_of(
         self, images: Representation, captions: Representation, match: Tensor, epoch: int = 0
     ) -> tuple[Tensor, dict[str, Tensor], Tensor]:
-        """`loss` of representations, with match "i t". Raises: BadInput for scores of another shape, or a loss that is
-        not one number."""
+        """`loss` of representations, with match "i t" (of a Batch). Raises: BadInput for scores of another shape, or a
+        loss that is not one number."""
         scorings = self.similarity.scorings(images, captions)
         for scores in scorings:
             if scores.shape != match.shape:
                 gave = f"{self.similarity.name} of {self.address} gave scores {tuple(scores.shape)}"
                 raise BadInput(f"{gave}; they must be scores[image, caption], {tuple(match.shape)}.")
+        if match.dtype == torch.int8:
+            scorings, match = [scores.masked_fill(match < 0, LEFT_OUT) for scores in scorings], match > 0
         results = [self.objective(scores, match, images, captions, epoch) for scores in scorings]
         for result in results:
             self._require_loss(result)
