@@ -34,7 +34,7 @@ def test_a_method_with_an_objective_of_its_own_leaves_the_study_whole(written, m
     monkeypatch.setattr(registry, "_registered", {})
     register(method_spec(written("own_loss", OWN_LOSS)))
     assert protocol.labels() == [*before, "Mine"] and protocol.in_common_form("Mine").method == "mine"
-    assert [protocol.trial("Mine", n) for n in (1, 2, 6)] == [{}, {"lr": 0.001}, {}]
+    assert protocol.base_of("Mine") == "Mine" and protocol.in_common_form("Mine", lr=4e-3).train.lr == 4e-3
     assert len(study_rows()), "the study's own rows are read beside it"
 
 

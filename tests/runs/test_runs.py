@@ -17,7 +17,8 @@ from tiny import tiny_config
 
 from xmr_core.base import files
 from xmr_core.base.errors import DamagedFile
-from xmr_core.evaluation.evaluate import evaluate_scores
+from xmr_core.evaluation.analysis.representations import encode_split
+from xmr_core.evaluation.evaluate import evaluate, evaluate_scores
 from xmr_core.methods.checkpoint import load_method
 from xmr_core.training.loop import load_state
 from xmr_core.training.runs import (
@@ -317,3 +318,13 @@ def test_a_run_is_evaluated_on_its_own_number_of_threads(monkeypatch):
     train_or_load(tiny_config(epochs=1, seed=7))
     assert used == [1] and torch.get_num_threads() == 2
     torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("positives", ["exhaustive", "left out"])
+def test_true_pairs_that_are_trained_with_choose_the_epoch_too(own_home, positives):
+    run = train_or_load(tiny_config("vse++", positives=positives))
+    split, relevance = run.prepared().splits["val"], run.corpus.relevance_sets["exhaustive"]("val")
+    summary = evaluate(run.method().similarity, *encode_split(run.method(), split), relevance).summary()
+    value = summary.loc[summary["metric"] == "rsum", "value"].item()
+    assert run.provenance.best_value == pytest.approx(value) == pytest.approx(run.history["value"].max())
+    assert len(run.history) == 2 and run.history["loss"].notna().all()

@@ -139,17 +139,18 @@ def _train(plan: Plan, report: Report, ranks: OneRank) -> None:
         torch.manual_seed(config.train.seed)
         method = build(config.method, prepared.inputs, config.form, **config.options).to(config.device)
         prepared.load_pretrained(method)
-    known = config.positives in ("exhaustive", "left out") and prepared.corpus.relevance_sets.get("exhaustive")
+    truth = config.positives in ("exhaustive", "left out") and prepared.corpus.relevance_sets.get("exhaustive")
     batches = Batches(
         prepared.splits["train"], config.batch_images, config.captions_per_image, config.train.seed, config.unit,
-        config.positives, _augmentation(config, prepared), known("train") if known else None,
+        config.positives, _augmentation(config, prepared), truth("train") if truth else None,
     )  # fmt: skip
     readers = 1 if prepared.inputs.image_width else 2  # pixels are decoded anew for every batch
     # a state of another torch or architecture is not continued: the result would be that of neither; code is only told
     whose = {"owner": f"{plan.id} torch {torch.__version__} {platform.machine()}", "code": code, "own": own}
     validation = prepared.splits["val"].first(config.val_images) if config.val_images else prepared.splits["val"]
-    judged = {"annotated": validation.relevance} | ({"exhaustive": known("val")} if known else {})
-    validate, state = partial(_validated, split=validation, judged=judged), folder / STATE if ranks.first else None
+    relevances = {"annotated": validation.relevance} | ({"exhaustive": truth("val")} if truth else {})
+    validate = partial(_validated, split=validation, relevances=relevances)
+    state = folder / STATE if ranks.first else None
     history = train(method, batches, validate, config.train, state, report, readers=readers, ranks=ranks, **whose)
     if not ranks.first:
         return
@@ -171,11 +172,11 @@ def _train(plan: Plan, report: Report, ranks: OneRank) -> None:
         _evaluate(method, prepared, folder, provenance)
 
 
-def _validated(method: Method, split: Split, judged: dict[str, Relevance]) -> dict[str, float]:
+def _validated(method: Method, split: Split, relevances: dict[str, Relevance]) -> dict[str, float]:
     """What chooses the epoch, RSUM in [0, 6] by the last kind of relevance; and, for the history alone, how spread out
     the sets are."""
     images, captions = encode_split(method, split)
-    summary = evaluate(method.similarity, images, captions, judged, device=method.device).summary()
+    summary = evaluate(method.similarity, images, captions, relevances, device=method.device).summary()
     spread = {f"log variance {row.direction}": row.value for row in set_spread(images, captions).itertuples()}
     return {"value": float(summary.loc[summary["metric"] == "rsum", "value"].iloc[-1]), **spread}
 
