@@ -11,15 +11,16 @@ import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
+import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 from scipy.stats import kendalltau
 
 from xmr_core.base import files
-from xmr_study import ledger, paper_tables, plots
+from xmr_study import ledger, paper_tables, plots, records
 from xmr_study.ambiguity import ambiguity_gains, ambiguity_points
 from xmr_study.ledger import DECIDED
-from xmr_study.protocol import labels
+from xmr_study.protocol import LENGTHS, RATE, RATES, chosen_rate, labels, light, tried, validated
 from xmr_study.protocol_results import (
     EPOCHS,
     ablation_rows,
@@ -84,6 +85,25 @@ def verdicts_by_paper(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(lines, columns=["paper", *DECIDED, "no verdict yet", "not measured"])
 
 
+def under_way() -> dict[str, str]:
+    """Today's protocol, as far as it has rows: hours by part, and what is chosen."""
+    rows, plan = records.read(), pd.read_csv(REPORTS / "planned.csv")
+    used = rows.assign(seconds=rows["train_seconds"] + rows["evaluate_seconds"]).groupby("part")["seconds"]
+    account = plan.groupby("part", sort=False)["seconds"].agg(runs="size", hours="sum")
+    account = account.assign(made=used.size(), used=used.sum() / 3600).fillna({"made": 0, "used": 0.0})
+    account = account.assign(hours=account["hours"] / 3600, made=account["made"].astype(int))
+    names = {"runs": "runs planned", "hours": "hours planned", "made": "runs made", "used": "hours used"}
+    lines = []
+    for label in light():
+        short, long = (validated(rows, label, epochs, RATE) for epochs in LENGTHS)
+        values = tried(rows, label, LENGTHS[-1])
+        rate = chosen_rate(rows, label, LENGTHS[-1])
+        lines.append((label, short, long, (long or np.nan) - (short or np.nan), *map(values.get, RATES), str(rate or "–")))
+    shown = ["method", *(f"{n} epochs" for n in LENGTHS), "gain", *(f"rate {rate:g}" for rate in RATES), "chosen"]
+    choices = pd.DataFrame(lines, columns=shown).astype(dict.fromkeys(shown[1:-1], float))
+    return {"account": markdown(account[list(names)].rename(columns=names).reset_index()), "choices": markdown(choices)}
+
+
 def page() -> str:
     """reports/README.md; its figures are stored on the way."""
     rows, curves = protocol_rows(), protocol_curves()
@@ -128,6 +148,7 @@ def page() -> str:
         gains=markdown(gains.astype({"ambiguity": str})),
         photographs=markdown(readable(photographs)),
         verdicts=markdown(verdicts_by_paper(verdicts)),
+        **under_way(),
     )
 
 

@@ -1,9 +1,9 @@
 """The runs of the protocol (docs/protocol.md) that have no rows yet, trained side by side, into reports/rows/.
 
-python scripts/run_study.py [--part NAME …] [--label TEXT …] [--workers N] [--commit] [--list]. It can be killed and
-started again: a run goes on from its last saved state, and its row is written when it ends. What is chosen is trained
-after it. --commit commits each row as it is written, which is for a clone that nobody edits. --list names what is
-missing and trains nothing.
+python scripts/run_study.py [--part NAME …] [--label TEXT …] [--workers N] [--commit] [--list]
+[--plan]. It can be killed and started again: a run goes on from its last saved state, and its row is written when it
+ends. What is chosen is trained after it. --commit commits each row as it is written, which is for a clone that nobody
+edits. --list names what is missing, --plan prints every run with its seconds, and both train nothing.
 """
 
 import argparse
@@ -19,8 +19,9 @@ from xmr_core.base.paths import forgive_console
 from xmr_core.training.runs import RunConfig, TrainedRun, train_or_load_all
 from xmr_core.training.runs.train_run import plan_run
 from xmr_study import records
-from xmr_study.protocol import PARTS, Job, jobs, missing
+from xmr_study.protocol import PARTS, Job, jobs, missing, step_ms
 
+STEPS = 45  # of an epoch: 40 of training, and what validation takes
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -32,6 +33,16 @@ def wanted(asked: argparse.Namespace) -> list[Job]:
         for job in missing(jobs(rows), rows, processor())
         if job.part in (asked.part or PARTS) and any(text in job.label for text in asked.label or [""])
     ]
+
+
+def plan() -> list[tuple]:
+    """Each run of the protocol once: part, label (in quotes), epochs, world, seed, ambiguity, seconds of a core."""
+    made = {job.key: job for job in reversed(jobs(records.read(), assumed=True))}
+    lines = []
+    for job in reversed(made.values()):
+        label, epochs, _, *where = job.key
+        lines.append((job.part, f'"{label}"', epochs, *where, round(epochs * STEPS * step_ms(label) / 1000)))
+    return lines
 
 
 def train(asked: argparse.Namespace) -> None:
@@ -68,7 +79,12 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=0, help="runs side by side; 0: as many as there are cores")
     parser.add_argument("--commit", action="store_true", help="commit each row as it is written")
     parser.add_argument("--list", action="store_true", help="name what is missing, and train nothing")
+    parser.add_argument("--plan", action="store_true", help="print a line for every run, and train nothing")
     asked = parser.parse_args()
+    if asked.plan:
+        print("part,label,epochs,world,seed,ambiguity,seconds")
+        print(*(",".join(map(str, line)) for line in plan()), sep="\n")
+        return 0
     if asked.list:
         print(*(f"{job.part}: {', '.join(map(str, job.key))}" for job in wanted(asked)), sep="\n")
         return 0

@@ -24,11 +24,10 @@ COMMON = {"text_local": "states", "iterations": 4, "warmup_steps": 40}  # where 
 # what a label stands for beside the options of its variant
 FIELDS = {"PCME with word drop": {"word_drop": 0.1}, "PCME++": {"objective": "infonce"}}
 
-# A question about width has two worlds; at the end what its hours may not reach.
-CAPACITY = (
-    "VSE∞, 4 × wider", "DivE, 4 × 16", "VSE∞, 16 × wider", "VSE∞, 4 × wider, DivE's time",
-    "VSE∞, 16 × wider, DivE's time", "VSE+2AD, 4 × wider", "DivE, 1 × 256", "DivE, 2 × 128", "DivE, 8 × 32",
-)  # fmt: skip
+# One vector of a set's storage and of its cost of scoring, and a set of one vector's storage, on two worlds; what
+# crosses elements with width at equal storage, on one.
+CAPACITY = ("VSE∞, 4 × wider", "DivE, 4 × 16", "VSE∞, 16 × wider", "VSE∞, 16 × wider, DivE's time")
+CROSSED = ("VSE+2AD, 4 × wider", "DivE, 1 × 256", "DivE, 2 × 128")
 CONTROLS = ("DivE", "VSE∞", "VSE+2AD")
 
 # The same images captioned more and more vaguely; who trains on them, by which objective, and what becomes of the true
@@ -38,8 +37,11 @@ MASKS = {"annotated": "annotated", "left out": "left out", "true": "exhaustive"}
 OBJECTIVES = {"InfoNCE": {"objective": "infonce"}, "hinge": {"objective": "triplet", "margin": 0.2}}
 HINGE_RATES, WARM_UPS = (1e-3, 2e-3, 4e-3), (1 / 3, 2 / 3)
 EQUAL_TIME = ", DivE's time"  # the end of a label whose run has as many fewer epochs as its steps take longer
-# what a step takes beside DivE's, measured before the first run
-STEP_RATIO = {"VSE∞, 4 × wider": 42 / 36, "VSE∞, 16 × wider": 124 / 36}
+STEP_MS = {  # processor milliseconds of a training step, measured before the first run
+    "VSE++": 14, "PVSE": 20, "PCME": 24, "VSE∞": 20, "VSE+2AD": 21, "DivE": 36, "PCME++": 35, "MaxSim t-i": 66,
+    "VSE∞, 4 × wider": 42, "VSE∞, 16 × wider": 124, "VSE+2AD, 4 × wider": 64, "DivE, 4 × 16": 38, "DivE, 1 × 256": 32,
+    "DivE, 2 × 128": 33,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -206,34 +208,37 @@ def chosen_rate(rows: pd.DataFrame, label: str, epochs: int) -> float | None:
 # The runs, in the order of their value.
 
 
-def jobs(rows: pd.DataFrame) -> list[Job]:
+def jobs(rows: pd.DataFrame, assumed: bool = False) -> list[Job]:
     """All runs that can be named with the rows that are there: what is not chosen yet has no further runs.
 
-    rows: of records.read. A run that two parts need is named in both.
+    rows: of records.read. A run that two parts need is named in both. assumed: for a plan, take the longer length, RATE
+    and the shorter warm-up where nothing is chosen.
     """
-    return list({(job.part, job.key): job for job in _jobs(rows)}.values())
+    return list({(job.part, job.key): job for job in _jobs(rows, assumed)}.values())
 
 
-def _jobs(rows: pd.DataFrame) -> Iterator[Job]:
+def _jobs(rows: pd.DataFrame, assumed: bool) -> Iterator[Job]:
     for epochs in LENGTHS:
         for seed in range(TUNING_SEEDS):
             for label in light():
                 yield _job("length", label, epochs, RATE, CHOOSING, seed)
-    if (epochs := length(rows)) is None:
+    if (epochs := length(rows) or (LENGTHS[-1] if assumed else None)) is None:
         return
     for label in sorted(light(), key=lambda label: label not in CONTROLS):
         for rate in tried(rows, label, epochs):
             for seed in range(TUNING_SEEDS):
                 yield _job("tuning", label, epochs, rate, CHOOSING, seed)
-    rates = {label: chosen_rate(rows, label, epochs) for label in light()}
-    for part, names, worlds in (("capacity", (*CONTROLS, *CAPACITY), WORLDS[:2]), ("comparison", light(), WORLDS)):
-        for seed in range(SEEDS):
-            for world in worlds:
-                for label in names:
-                    variant = label.removesuffix(EQUAL_TIME)
-                    if (rate := rates[base_of(variant)]) is not None:
-                        ratio = STEP_RATIO[variant] if variant != label else 1
-                        yield _job(part, label, round(epochs / ratio), rate, world, seed)
+    rates = {label: chosen_rate(rows, label, epochs) or (RATE if assumed else None) for label in light()}
+    decided = (
+        ("capacity", (*CONTROLS, *CAPACITY), WORLDS[:2]), ("capacity", CROSSED, WORLDS[:1]),
+        ("comparison", light(), WORLDS),
+    )  # fmt: skip
+    for part, names, worlds in decided:
+        for seed, world, label in product(range(SEEDS), worlds, names):
+            variant = label.removesuffix(EQUAL_TIME)
+            if (rate := rates[base_of(variant)]) is not None:
+                ratio = STEP_MS["DivE"] / STEP_MS[variant] if variant != label else 1
+                yield _job(part, label, round(epochs * ratio), rate, world, seed)
 
     for label in ("VSE∞", "DivE"):
         for seed in range(TUNING_SEEDS):
@@ -246,13 +251,23 @@ def _jobs(rows: pd.DataFrame) -> Iterator[Job]:
                 changes = loss | {"positives": positives, "ambiguity": ambiguity}
                 rate = rates[label]
                 if name == "hinge":
-                    rate, changes["warmup_epochs"] = chosen_hinge(rows, label, epochs) or (None, 0)
+                    unknown = (RATE if assumed else None, _warm_ups(epochs)[0])
+                    rate, changes["warmup_epochs"] = chosen_hinge(rows, label, epochs) or unknown
                 if rate is not None:
                     yield _job("ambiguity", f"{label}, {name}, {mask}", epochs, rate, world, seed, label, **changes)
         if seed == 0:
             for label, rate in (("PCME++", rates["PCME++"]), ("MaxSim t-i", RATE)):
                 if rate is not None:
                     yield _job("ambiguity", label, epochs, rate, world, seed, ambiguity=ambiguity)
+
+
+def step_ms(label: str) -> int:
+    """STEP_MS of the method that a label trains.
+
+    >>> step_ms("DivE, hinge, left out"), step_ms("VSE∞, 16 × wider, DivE's time")
+    (36, 124)
+    """
+    return STEP_MS[max((name for name in STEP_MS if label.startswith(name)), key=len)]
 
 
 def _warm_ups(epochs: int) -> list[int]:

@@ -106,6 +106,7 @@ def test_what_decides_is_crossed_on_worlds_that_chose_nothing():
     assert {j.config.train.lr for j in every} == {4e-3}
     epochs = {j.label: j.config.train.epochs for j in every}
     assert epochs["DivE, 4 × 16"] == 72 and epochs["VSE∞, 16 × wider, DivE's time"] == round(72 * 36 / 124)
+    assert held["capacity", "DivE, 1 × 256"] == {*product((1,), range(3))}, "a crossing"
     assert {j.config.options["objective"] for j in every if "objective" in j.config.options} == {"infonce"}
 
 
