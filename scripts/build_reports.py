@@ -98,7 +98,9 @@ def under_way() -> dict[str, str]:
         short, long = (validated(rows, label, epochs, RATE) for epochs in LENGTHS)
         values = tried(rows, label, LENGTHS[-1])
         rate = chosen_rate(rows, label, LENGTHS[-1])
-        lines.append((label, short, long, (long or np.nan) - (short or np.nan), *map(values.get, RATES), str(rate or "–")))
+        lines.append(
+            (label, short, long, (long or np.nan) - (short or np.nan), *map(values.get, RATES), str(rate or "–"))
+        )
     shown = ["method", *(f"{n} epochs" for n in LENGTHS), "gain", *(f"rate {rate:g}" for rate in RATES), "chosen"]
     choices = pd.DataFrame(lines, columns=shown).astype(dict.fromkeys(shown[1:-1], float))
     return {"account": markdown(account[list(names)].rename(columns=names).reset_index()), "choices": markdown(choices)}

@@ -16,6 +16,7 @@ import torch
 from xmr_core.base import files
 from xmr_core.base.machine import processor
 from xmr_core.base.paths import forgive_console
+from xmr_core.models.load import SHIPPED
 from xmr_core.training.runs import RunConfig, TrainedRun, train_or_load_all
 from xmr_core.training.runs.train_run import plan_run
 from xmr_study import records
@@ -59,7 +60,7 @@ def train(asked: argparse.Namespace) -> None:
             records.keep(job, run)
             if asked.commit:
                 said = f"Row: {job.part}, {job.label}, {job.key[1]} epochs, world {job.key[3]}, seed {job.key[4]}"
-                for words in (["add", "reports/rows"], ["commit", "--quiet", "-m", said]):
+                for words in (["add", "reports/rows", "xmr_core/shipped"], ["commit", "--quiet", "-m", said]):
                     subprocess.run(["git", "-C", str(ROOT), *words], check=True)
 
     def give_up(config: RunConfig, error: Exception) -> None:
@@ -90,6 +91,7 @@ def main() -> int:
         return 0
     torch.set_num_threads(1)  # measuring goes on beside training
     files.make_folder(records.FOLDER)
+    files.make_folder(SHIPPED)
     train(asked)
     return 0
 

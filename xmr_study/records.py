@@ -18,11 +18,13 @@ from xmr_core.base import files
 from xmr_core.base.errors import DamagedFile
 from xmr_core.base.machine import processor
 from xmr_core.data.prepare import prepare
+from xmr_core.data.scenes.corpus import DEFAULT_AMBIGUITY
 from xmr_core.evaluation.analysis.representations import encode_split, set_spread
 from xmr_core.evaluation.evaluate import evaluate
 from xmr_core.evaluation.metrics import Protocol
+from xmr_core.models.load import SHIPPED, model_of
 from xmr_core.training.runs.folder import TrainedRun
-from xmr_study.protocol import KEY, Job
+from xmr_study.protocol import KEY, WORLDS, Job, labels, variants
 
 FOLDER = Path(__file__).resolve().parents[1] / "reports" / "rows"
 GALLERIES = Protocol("ten galleries", 5000, 10, "ten times 500 test images, metrics averaged over galleries")
@@ -48,6 +50,22 @@ def read(folder: Path = FOLDER) -> pd.DataFrame:
     `unit_seconds`, just after the run. failure: why a run has no numbers."""
     path = folder / "runs.csv"
     return pd.read_csv(path, dtype={"commit": str, "label": str}) if path.exists() else pd.DataFrame(columns=COLUMNS)
+
+
+def shipped_name(job: Job) -> str:
+    """The folder in xmr_core/shipped of a compared method's model: of its first seed on the first world that decides;
+    '' for every other run.
+
+    >>> from xmr_study.protocol import in_common_form
+    >>> jobs = [Job("comparison", label, in_common_form(label, world_seed=1)) for label in ("MaxSim t-i", "α=8")]
+    >>> [shipped_name(job) for job in jobs]
+    ['maxsim-t-i', '']
+    """
+    config = job.config
+    first = (config.data.world_seed, config.train.seed, config.data.ambiguity) == (WORLDS[0], 0, DEFAULT_AMBIGUITY)
+    if not first or job.label not in labels():
+        return ""
+    return job.label.lower().replace(" ", "-") if variants()[job.label][1] else config.method
 
 
 def unit_seconds() -> float:
@@ -101,8 +119,9 @@ def unpacked(content: bytes) -> UInt16[np.ndarray, "r q"]:
     return planes[0].astype(np.uint16) + (planes[1].astype(np.uint16) << 8)
 
 
-def keep(job: Job, run: TrainedRun | Exception, folder: Path = FOLDER) -> None:
-    """Add the line and the ranks of a run that ended; of one that failed, a line that says why."""
+def keep(job: Job, run: TrainedRun | Exception, folder: Path = FOLDER, shipped: Path = SHIPPED) -> None:
+    """Add the line and the ranks of a run that ended, and its model if it is one that comes with the package; of a run
+    that failed, a line that says why."""
     line = dict.fromkeys(COLUMNS) | {"part": job.part, **dict(zip(KEY, job.key, strict=True))}
     line |= {"unit_seconds": round(unit_seconds(), 4), "processor": processor()}
     if isinstance(run, Exception):
@@ -118,6 +137,8 @@ def keep(job: Job, run: TrainedRun | Exception, folder: Path = FOLDER) -> None:
             "commit": made.environment.git_commit, "started_utc": made.started_utc, **numbers,
         }  # fmt: skip
         files.make_folder(folder / "ranks")
-        (folder / "ranks" / f"{run.id}.xz").write_bytes(packed(ranks))
+        files.write_atomic(folder / "ranks" / f"{run.id}.xz", packed(ranks))
+        if name := shipped_name(job):
+            model_of(run).save_pretrained(shipped / name)
     table = pd.concat([read(folder), pd.DataFrame([line])], ignore_index=True)
     files.write_atomic(folder / "runs.csv", table.to_csv(index=False, float_format="%.7g"))

@@ -1,6 +1,7 @@
 """The protocol's runs are those of docs/protocol.md, and the script makes each once and keeps what it measured."""
 
 import sys
+from importlib import import_module
 from itertools import product
 from pathlib import Path
 
@@ -14,13 +15,15 @@ sys.path.insert(0, str(ROOT / "scripts"))
 
 import run_study  # noqa: E402
 
-from xmr_core.base.errors import DamagedFile  # noqa: E402
+import xmr_core as xmr  # noqa: E402
+from xmr_core.base.errors import BadInput, DamagedFile  # noqa: E402
 from xmr_core.evaluation.analysis.representations import encode_split  # noqa: E402
 from xmr_core.training.runs import train_or_load  # noqa: E402
 from xmr_study import protocol, protocol_results, records  # noqa: E402
 from xmr_study.claims import CLAIMS  # noqa: E402
 from xmr_study.protocol import Job, jobs, missing  # noqa: E402
 
+load = import_module("xmr_core.models.load")  # xmr_core.models.load is the function
 NONE = pd.DataFrame(columns=records.COLUMNS)
 KEYS = [*protocol.KEY, "validation"]
 
@@ -222,8 +225,8 @@ def test_a_damaged_file_of_ranks_is_told():
 def two_jobs(own_home, small_galleries, tmp_path, monkeypatch):
     wanted = [Job("length", f"{n}", tiny_config("dive", epochs=n)) for n in (1, 2)]
     monkeypatch.setattr(records, "FOLDER", tmp_path)
-    for function in (records.read, records.keep):
-        monkeypatch.setattr(function, "__defaults__", (tmp_path,))
+    monkeypatch.setattr(records.read, "__defaults__", (tmp_path,))
+    monkeypatch.setattr(records.keep, "__defaults__", (tmp_path, tmp_path / "shipped"))
     monkeypatch.setattr(run_study, "jobs", lambda rows: wanted)
     return wanted
 
@@ -249,6 +252,42 @@ def test_what_is_missing_is_trained_and_a_failure_is_a_row(two_jobs, tmp_path, m
     assert table["failure"].iloc[2].startswith("BadInput") and table["run_id"].isna().tolist() == [False, False, True]
     before = (tmp_path / "runs.csv").read_bytes()
     assert ask(monkeypatch) == 0 and (tmp_path / "runs.csv").read_bytes() == before, "nothing is made twice"
+
+
+@pytest.mark.slow
+def test_the_first_run_of_a_compared_method_is_shipped_and_opened_by_its_name(two_jobs, tmp_path, monkeypatch):
+    names = ["PVSE", "α=8"]
+    two_jobs[:] = [Job("comparison", name, tiny_config("pvse", world_seed=1)) for name in names]
+    run = train_or_load(two_jobs[0].config)
+    for job in (*two_jobs, Job("comparison", "PVSE", tiny_config("pvse", world_seed=1, seed=1))):
+        records.keep(job, run)
+    assert [p.name for p in (tmp_path / "shipped").iterdir()] == ["pvse"]
+    monkeypatch.setattr(load, "SHIPPED", tmp_path / "shipped")
+    model, images = xmr.load("shipped:pvse", device="cpu"), run.corpus.read_pixels([0, 1])
+    assert np.allclose(
+        model.similarity(images, ["a red square"]), xmr.load(run, device="cpu").similarity(images, ["a red square"])
+    )
+    (tmp_path / "shipped:dive").mkdir()
+    monkeypatch.chdir(tmp_path)
+    for wrong in ("shipped:dive", "shipped:../shipped/pvse", "shipped:"):
+        with pytest.raises(BadInput, match="pvse"):
+            xmr.load(wrong)
+
+
+def test_every_shipped_model_is_small_opens_and_says_what_it_reached():
+    folders = sorted(path for path in load.SHIPPED.glob("*") if path.is_dir())
+    assert {f.name for f in folders} <= {records.shipped_name(_first(label)) for label in protocol.labels()}
+    sizes = {f.name: sum(p.stat().st_size for p in f.iterdir()) for f in folders}
+    assert all(size < 500_000 for size in sizes.values()) and sum(sizes.values()) < 8_000_000
+    for folder in folders:
+        model = xmr.load(f"shipped:{folder.name}", device="cpu")
+        pixels = np.zeros((1, 64, 64, 3), np.uint8)
+        assert np.isfinite(model.similarity(pixels, ["a red square"])).all()
+        assert "RSUM" in (folder / "README.md").read_text()
+
+
+def _first(label: str) -> Job:
+    return Job("comparison", label, protocol.in_common_form(label, world_seed=1))
 
 
 @pytest.mark.slow

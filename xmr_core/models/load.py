@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from xmr_core.base import paths
-from xmr_core.base.errors import BadInput
+from xmr_core.base.errors import BadInput, require_choice
 from xmr_core.base.machine import as_a_run, resolve_device
 from xmr_core.data.corpora import config_for, from_arrays
 from xmr_core.data.inputs import CaptionReader, RawInputs, read_inputs
@@ -22,6 +22,7 @@ from xmr_core.training.runs.folder import TrainedRun, find_run, stored_ids
 from xmr_core.training.runs.train_run import silent, train_or_load
 
 _OFFICIAL = (".tar", ".pth", ".pt")
+SHIPPED, _SHIPPED = Path(__file__).resolve().parents[1] / "shipped", "shipped:"  # folders of models; before a name
 
 
 @as_a_run()
@@ -36,6 +37,7 @@ def load(
 
     source, the first that fits:
         a model, which is only moved to the device;
+        'shipped:dive', or another of the study's models that come with this package; never a file or a run;
         a run, or one in the folder `runs`: its id, its short name ('dive-1'), or a beginning that one id has;
         a folder of Model.save_pretrained;
         a folder of a dual encoder of transformers (CLIP, SigLIP), or the name of one, or of a folder of ours, on the
@@ -59,7 +61,11 @@ def load(
         raise BadInput(f"a model is named by a word or a path, or is a run; got {source!r:.60}.")
     name, path = str(source), Path(source).expanduser()
     elsewhere = path.is_dir() or "/" in name
-    if path.is_file() and path.suffix in _OFFICIAL:
+    if name.startswith(_SHIPPED):
+        name = name.removeprefix(_SHIPPED)
+        require_choice("shipped model", name, sorted(folder.parent.name for folder in SHIPPED.glob(f"*/{CONFIG}")))
+        model = read_model(SHIPPED / name)
+    elif path.is_file() and path.suffix in _OFFICIAL:
         model = _official(path, method, vocabulary, options)
     elif (method or vocabulary or options) and path.suffix not in _OFFICIAL:
         raise BadInput(f"leave out method, vocabulary and options: {name!r} is no checkpoint of the authors.")
