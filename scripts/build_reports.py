@@ -5,6 +5,7 @@ python scripts/build_reports.py, or `make reports`.
 """
 
 import re
+from itertools import product
 from pathlib import Path
 
 import matplotlib
@@ -19,8 +20,23 @@ from scipy.stats import kendalltau
 from xmr_core.base import files
 from xmr_study import ledger, paper_tables, plots, records
 from xmr_study.ambiguity import ambiguity_gains, ambiguity_points
+from xmr_study.claims.claim import RSUM, Measure
+from xmr_study.decision import effects
 from xmr_study.ledger import DECIDED
-from xmr_study.protocol import LENGTHS, RATE, RATES, chosen_rate, labels, light, tried, validated
+from xmr_study.protocol import (
+    CAPACITY,
+    CROSSED,
+    LENGTHS,
+    MASKS,
+    OBJECTIVES,
+    RATE,
+    RATES,
+    chosen_rate,
+    labels,
+    light,
+    tried,
+    validated,
+)
 from xmr_study.protocol_results import (
     EPOCHS,
     ablation_rows,
@@ -42,6 +58,7 @@ SWEPT = {  # symbol: option, values, the paper's curve, whether the axis is loga
     "K": ("slots", (1, 2, 3, 4, 5, 6), paper_tables.dive_cardinality, False),
     "T": ("iterations", (1, 2, 3, 4, 5, 6), paper_tables.dive_iterations, False),
 }
+TRUE_RSUM = Measure("RSUM, all true answers", "exhaustive", "both", "rsum", factor=100)
 START, END = "<!-- answer: made by `make reports` -->\n", "<!-- end of answer -->"
 
 
@@ -103,7 +120,20 @@ def under_way() -> dict[str, str]:
         )
     shown = ["method", *(f"{n} epochs" for n in LENGTHS), "gain", *(f"rate {rate:g}" for rate in RATES), "chosen"]
     choices = pd.DataFrame(lines, columns=shown).astype(dict.fromkeys(shown[1:-1], float))
-    return {"account": markdown(account[list(names)].rename(columns=names).reset_index()), "choices": markdown(choices)}
+    wide = [(label, "DivE") for label in (*CAPACITY, *CROSSED) if label != "DivE, 4 × 16"]
+    masked = [
+        (f"{label}, {loss}, {mask}", f"{label}, {loss}, annotated")
+        for label, loss, mask in product(("VSE∞", "DivE"), OBJECTIVES, MASKS) if mask != "annotated"
+    ]  # fmt: skip
+    maps = [Measure(f"mAP@R, {d}", "exhaustive", d, "map_at_r", factor=100) for d in ("i2t", "t2i")]
+    capacity = effects(rows[rows["part"] != "ambiguity"], [*wide, ("VSE∞", "DivE, 4 × 16")], [RSUM, TRUE_RSUM])
+    masks = effects(rows[rows["part"] == "ambiguity"], masked, [RSUM, TRUE_RSUM, *maps])
+    return {
+        "account": markdown(account[list(names)].rename(columns=names).reset_index()),
+        "choices": markdown(choices),
+        "capacity": markdown(capacity.drop(columns="ambiguity")) if len(capacity) else "No rows yet.",
+        "masks": markdown(masks.astype({"ambiguity": str})) if len(masks) else "No rows yet.",
+    }
 
 
 def page() -> str:

@@ -17,7 +17,7 @@ from scipy import special, stats
 from xmr_core.base.errors import BadInput
 from xmr_core.data.scenes.corpus import DEFAULT_AMBIGUITY
 from xmr_core.evaluation.stats import holm
-from xmr_study.claims.claim import RSUM, Claim
+from xmr_study.claims.claim import RSUM, Claim, Measure
 from xmr_study.protocol import SEEDS, WORLDS, light
 from xmr_study.records import column
 
@@ -36,28 +36,58 @@ class Comparison(NamedTuple):
     differences: pd.Series
 
 
+def paired(rows: pd.DataFrame, measure: Measure, above: Sequence[str], below: Sequence[str] = ()) -> pd.Series:
+    """mean over `above` − mean over `below` in units of the measure, of each world and seed on which one processor has
+    them all; index world, seed. rows: of records.read, of one ambiguity."""
+    name = column(measure.relevance, measure.direction, measure.metric, measure.k)
+    index, labels = ["processor", "world", "seed"], [*above, *below]
+    own = rows[rows["label"].isin(labels)].drop_duplicates([*index, "label"], keep="last")
+    values = measure.factor * own.pivot(index=index, columns="label", values=name).reindex(columns=labels)
+    means = [values[list(side)].mean(axis=1, skipna=False) if side else 0.0 for side in (above, below)]
+    out = (means[0] - means[1]).dropna().rename("value").reset_index()
+    return out.drop_duplicates(["world", "seed"]).set_index(["world", "seed"])["value"]  # of the first processor
+
+
 def compare(rows: pd.DataFrame, claim: Claim) -> list[Comparison]:
-    """The comparisons of a claim, paired by world, seed and processor, in units of its measure, less its bound. A claim
-    that lacks a variant has none. rows: of records.read, of one part of the protocol or several."""
-    m, sign = claim.measure, -1 if claim.smaller else 1
-    name = column(m.relevance, m.direction, m.metric, m.k)
-    if name not in rows or not {*claim.above, *claim.below} <= {*rows["label"]}:
+    """The comparisons of a claim, in units of its measure, less its bound. A claim that lacks a variant or its number
+    has none. rows: of records.read; those of the usual ambiguity count."""
+    m, rows = claim.measure, rows[rows["ambiguity"] == DEFAULT_AMBIGUITY]
+    if column(m.relevance, m.direction, m.metric, m.k) not in rows or not {*claim.above, *claim.below} <= {
+        *rows["label"]
+    }:
         return []
-    same = rows[rows["ambiguity"] == DEFAULT_AMBIGUITY]
-    same = same.drop_duplicates(["processor", "world", "seed", "label"], keep="last")
-    values = m.factor * same.pivot(index=["processor", "world", "seed"], columns="label", values=name)
-    if claim.rule == "means":
-        pairs = [(list(claim.above), list(claim.below))]
-    else:
-        pairs = [([a], [b] if b else []) for a in claim.above for b in claim.below or ("",)]
+    pairs = [((a,), (b,) if b else ()) for a in claim.above for b in claim.below or ("",)]
     out = []
-    for above, below in pairs:
-        other = values[below].mean(axis=1, skipna=False) if below else 0.0
-        effects = sign * (values[above].mean(axis=1, skipna=False) - other) - claim.bound
-        effects = effects.dropna().reset_index().drop_duplicates(["world", "seed"])  # of the first processor
+    for above, below in [(claim.above, claim.below)] if claim.rule == "means" else pairs:
+        effects = (-1 if claim.smaller else 1) * paired(rows, m, above, below) - claim.bound
         names = " and ".join(above) + (" against " + " and ".join(below) if below else "")
-        out.append(Comparison(names, effects.set_index(["world", "seed"])[0]))
+        out.append(Comparison(names, effects))
     return out
+
+
+def effects(rows: pd.DataFrame, pairs: Sequence[tuple[str, str]], measures: Sequence[Measure]) -> pd.DataFrame:
+    """Every difference between the labels of pairs, at every ambiguity that has at least two seeds of both: columns
+    ambiguity, above, below, measure, runs, effect, low, high (95 %, moderated within a measure, uncorrected), by world.
+
+    They describe, and decide nothing. rows: of records.read; those of WORLDS count.
+    """
+    lines, rows = [], rows[rows["world"].isin(WORLDS)]
+    for m in measures:
+        own = [
+            (ambiguity, above, below, Comparison("", paired(part, m, (above,), (below,))))
+            for ambiguity, part in rows.groupby("ambiguity")
+            for above, below in pairs
+        ]
+        own = [line for line in own if len(line[-1].differences) and spread(line[-1].differences)[1]]
+        for (*names, c), estimate in zip(own, moderated([c for *_, c in own]), strict=True):
+            low, high = estimate.interval()
+            lines.append((*names, m.name, len(c.differences), estimate.mean, low, high, _by_world(c.differences)))
+    columns = ["ambiguity", "above", "below", "measure", "runs", "effect", "low", "high", "by world"]
+    return pd.DataFrame(lines, columns=columns)
+
+
+def _by_world(differences: pd.Series) -> str:
+    return " ".join(f"{world}: {value:+.1f}" for world, value in differences.groupby("world").mean().items())
 
 
 def spread(differences: pd.Series) -> tuple[float, int]:
@@ -176,11 +206,10 @@ def verdicts(rows: pd.DataFrame, claims: Iterable[Claim]) -> pd.DataFrame:
             n = min(range(len(own)), key=lambda i: own[i].mean / own[i].error)
             differences = compared[c.id][n].differences
             sign = -1 if c.smaller else 1  # shown as they are, and not as they were turned
-            means = sign * (differences.groupby("world").mean() + c.bound)
+            shown = sign * (differences + c.bound)
             ends = sorted(sign * (x + c.bound) for x in (own[n].mean, *own[n].interval()))
-            line["worlds"] = len(means)
+            line |= {"worlds": shown.index.get_level_values("world").nunique(), "by world": _by_world(shown)}
             line |= dict(zip(("low", "effect", "high"), ends, strict=True))
-            line["by world"] = " ".join(f"{world}: {value:+.1f}" for world, value in means.items())
         lines.append(line)
     table = pd.DataFrame(lines, columns=COLUMNS)
     families = [c.family or c.source.split(",")[0] for c in claims]

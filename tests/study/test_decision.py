@@ -51,6 +51,17 @@ def test_runs_are_paired_by_world_seed_and_processor():
     assert not compare(table, claim(below=("nobody",))) and not compare(table, claim(measure=MAP))
 
 
+def test_differences_are_described_at_every_ambiguity():
+    table = rows({"a": shifted(420.0)[:2], "b": [[400.0] * 3] * 2, "c": shifted(410.0)[:2]})
+    vague = table[table["label"] != "c"].assign(ambiguity=0.5)
+    vague.loc[vague["label"] == "a", "annotated both rsum"] -= 0.5
+    lone = table.assign(ambiguity=0.9)[table["seed"] == 0]
+    out = decision.effects(pd.concat([table, vague, lone]), [("a", "b"), ("c", "b")], [decision.RSUM])
+    assert out[["ambiguity", "above", "runs"]].values.tolist() == [[0.05, "a", 6], [0.05, "c", 6], [0.5, "a", 6]]
+    assert out["effect"].tolist() == pytest.approx([20, 10, -30]) and (out["low"] < out["effect"]).all()
+    assert out["by world"].iloc[2] == "1: -30.0 2: -30.0" and (out["high"] > out["effect"]).all()
+
+
 def by_hand(comparisons: list[list[list[float]]]) -> list[tuple[float, float, float]]:
     """(mean, error, degrees of freedom) of comparisons given by world and seed, from the equations of the page."""
     variances, freedoms = [], []

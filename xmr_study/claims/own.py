@@ -15,6 +15,14 @@ POOLING = (
     Claim("vse-infty-vsepp", "VSE∞, via VSE+2AD, Table 1",
           "Generalised pooling beats averaged cells and the maximum of words (VSE++).", ("VSE∞",), ("VSE++",)),
 )  # fmt: skip
+CAPACITY = (  # fixed before their rows; the verdicts of the protocol before know nothing of them
+    Claim("capacity-storage", "ours", "One vector of the storage of DivE's set beats the set.", ("VSE∞, 4 × wider",),
+          ("DivE",), family="capacity"),
+    Claim("capacity-cost", "ours, against DivE, App. B.1", "One vector of DivE's cost of scoring beats the set.",
+          ("VSE∞, 16 × wider",), ("DivE",), family="capacity"),
+    Claim("capacity-one", "ours", "At the storage of one vector, the vector beats the set.", ("VSE∞",),
+          ("DivE, 4 × 16",), family="capacity"),
+)  # fmt: skip
 
 
 def nested_claims(method: str, label: str) -> tuple[Claim, ...]:
