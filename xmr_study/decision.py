@@ -51,7 +51,7 @@ def paired(rows: pd.DataFrame, measure: Measure, above: Sequence[str], below: Se
 def compare(rows: pd.DataFrame, claim: Claim) -> list[Comparison]:
     """The comparisons of a claim, in units of its measure, less its bound. A claim that lacks a variant or its number
     has none. rows: of records.read; those of the usual ambiguity count."""
-    m, rows = claim.measure, rows[rows["ambiguity"] == DEFAULT_AMBIGUITY]
+    m, rows = claim.measure, rows[(rows["ambiguity"] == DEFAULT_AMBIGUITY) & (rows["dataset"] == "scenes")]
     if column(m.relevance, m.direction, m.metric, m.k) not in rows or not {*claim.above, *claim.below} <= {
         *rows["label"]
     }:

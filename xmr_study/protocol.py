@@ -15,7 +15,7 @@ from xmr_core.training.runs.config import RunConfig, base_config
 from xmr_study.claims import Variant
 from xmr_study.variants import comparison, labelled
 
-PARTS = ("length", "tuning", "capacity", "comparison", "hinge", "ambiguity")
+PARTS = ("length", "tuning", "capacity", "comparison", "hinge", "ambiguity", "photographs, rate", "photographs")
 LENGTHS, MOST_GAIN = (72, 144), 3.0  # epochs; what doubling the shorter may add, points of RSUM
 RATE, RATES = 2e-3, (1e-3, 2e-3, 4e-3, 8e-3)  # of the length; of tuning
 CHOOSING, WORLDS = 0, (1, 2, 3, 4)  # the world on which everything is chosen, and those that decide
@@ -36,6 +36,13 @@ AMBIGUITIES = (0.0, 0.1, 0.5)
 MASKS = {"annotated": "annotated", "left out": "left out", "true": "exhaustive"}  # label → positives of a run
 OBJECTIVES = {"InfoNCE": {"objective": "infonce"}, "hinge": {"objective": "triplet", "margin": 0.2}}
 HINGE_RATES, WARM_UPS = (1e-3, 2e-3, 4e-3), (1 / 3, 2 / 3)
+# Flickr8k: light methods, tuned by one seed, and those that score pairs, untuned.
+PHOTOGRAPHS = {
+    "dataset": "flickr8k", "features": "efficientnet_lite0", "preset": "study", "epochs": 40, "warmup_steps": 93,
+}  # fmt: skip
+PHOTOGRAPH_RATES, PHOTOGRAPH_RATE, PHOTOGRAPH_SEEDS = (7.5e-4, 1.5e-3, 3e-3), 1.5e-3, 5
+PHOTOGRAPH_PAIRS = ("CHAN", "MaxSim t-i", "SCAN t-i")
+
 EQUAL_TIME = ", DivE's time"  # the end of a label whose run has as many fewer epochs as its steps take longer
 STEP_MS = {  # processor milliseconds of a training step, measured before the first run
     "VSE++": 14, "PVSE": 20, "PCME": 24, "VSE∞": 20, "VSE+2AD": 21, "DivE": 36, "PCME++": 35, "MaxSim t-i": 66,
@@ -56,12 +63,13 @@ class Job:
     def key(self) -> tuple:
         """What tells its rows from others: KEY."""
         train, data = self.config.train, self.config.data
-        return self.label, train.epochs, train.lr, data.world_seed, train.seed, data.ambiguity
+        return self.label, train.epochs, train.lr, data.world_seed, train.seed, data.ambiguity, data.dataset
 
     @property
     def batch(self) -> tuple:
         """Runs that are compared, and so are trained on one processor."""
-        return self.part, self.config.data.world_seed, self.config.train.seed, self.config.data.ambiguity
+        data = self.config.data
+        return self.part, data.dataset, data.world_seed, data.ambiguity, self.config.train.seed
 
 
 def variants() -> dict[str, Variant]:
@@ -175,7 +183,8 @@ def base_of(label: str) -> str:
 def validated(rows: pd.DataFrame, label: str, epochs: int, rate: float) -> float | None:
     """The mean over the tuning seeds of the best RSUM on the validation split, percent; None before all have rows."""
     own = rows[(rows["label"] == label) & (rows["epochs"] == epochs) & (rows["lr"] == rate)]
-    own = own[(own["world"] == CHOOSING) & (own["seed"] < TUNING_SEEDS)].drop_duplicates("seed")
+    own = own[(own["dataset"] == "scenes") & (own["world"] == CHOOSING) & (own["seed"] < TUNING_SEEDS)]
+    own = own.drop_duplicates("seed")
     return float(own["validation"].mean()) if len(own) == TUNING_SEEDS else None
 
 
@@ -208,13 +217,14 @@ def chosen_rate(rows: pd.DataFrame, label: str, epochs: int) -> float | None:
 # The runs, in the order of their value.
 
 
-def jobs(rows: pd.DataFrame, assumed: bool = False) -> list[Job]:
+def jobs(rows: pd.DataFrame, assumed: bool = False, flickr8k: str = "") -> list[Job]:
     """All runs that can be named with the rows that are there: what is not chosen yet has no further runs.
 
     rows: of records.read. A run that two parts need is named in both. assumed: for a plan, take the longer length, RATE
-    and the shorter warm-up where nothing is chosen.
+    and the shorter warm-up where nothing is chosen. flickr8k: the folder of its photographs; without it none.
     """
-    return list({(job.part, job.key): job for job in _jobs(rows, assumed)}.values())
+    every = [*_jobs(rows, assumed), *(_photographs(rows, assumed, flickr8k) if flickr8k else ())]
+    return list({(job.part, job.key): job for job in every}.values())
 
 
 def _jobs(rows: pd.DataFrame, assumed: bool) -> Iterator[Job]:
@@ -274,6 +284,28 @@ def _warm_ups(epochs: int) -> list[int]:
     return [round(epochs * share) for share in WARM_UPS]
 
 
+def _photographs(rows: pd.DataFrame, assumed: bool, data_root: str) -> Iterator[Job]:
+    def job(part: str, label: str, rate: float, seed: int) -> Job:
+        return Job(part, label, in_common_form(label, **PHOTOGRAPHS, data_root=data_root, lr=rate, seed=seed))
+
+    for label, rate in product(light(), PHOTOGRAPH_RATES):
+        yield job("photographs, rate", label, rate, 0)
+    rates = {label: photograph_rate(rows, label) or (PHOTOGRAPH_RATE if assumed else None) for label in light()}
+    for seed, label in product(range(PHOTOGRAPH_SEEDS), light()):
+        if rates[label]:
+            yield job("photographs", label, rates[label], seed)
+    for seed, label in product(range(SEEDS), PHOTOGRAPH_PAIRS):
+        yield job("photographs", label, PHOTOGRAPH_RATE, seed)
+
+
+def photograph_rate(rows: pd.DataFrame, label: str) -> float | None:
+    """The learning rate whose run of seed 0 validates best on photographs, the lower of equals; None before all have
+    rows."""
+    own = rows[(rows["dataset"] == PHOTOGRAPHS["dataset"]) & (rows["label"] == label) & (rows["seed"] == 0)]
+    values = own.drop_duplicates("lr").set_index("lr")["validation"].reindex(PHOTOGRAPH_RATES)
+    return None if values.isna().any() else float(values.idxmax())
+
+
 def _hinge_label(label: str, warm_up: int) -> str:
     return f"{label}, hinge, warm-up {warm_up}"
 
@@ -302,9 +334,9 @@ def missing(wanted: list[Job], rows: pd.DataFrame, processor: str) -> list[Job]:
         batches.setdefault(job.batch, set()).add(job.key)
     done = {batch for batch, keys in batches.items() if any(keys <= held for held in made.values())}
     here, anywhere = made.get(processor, set()), set().union(*made.values())
-    held = dict.fromkeys(("length", "tuning", "hinge"), anywhere)
+    held = dict.fromkeys(("length", "tuning", "hinge", "photographs, rate"), anywhere)
     lacking = [job for job in wanted if job.batch not in done and job.key not in held.get(job.part, here)]
     return list({job.key: job for job in reversed(lacking)}.values())[::-1]
 
 
-KEY = ["label", "epochs", "lr", "world", "seed", "ambiguity"]
+KEY = ["label", "epochs", "lr", "world", "seed", "ambiguity", "dataset"]

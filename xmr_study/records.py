@@ -21,7 +21,7 @@ from xmr_core.data.prepare import prepare
 from xmr_core.data.scenes.corpus import DEFAULT_AMBIGUITY
 from xmr_core.evaluation.analysis.representations import encode_split, set_spread
 from xmr_core.evaluation.evaluate import evaluate
-from xmr_core.evaluation.metrics import Protocol
+from xmr_core.evaluation.metrics import FULL, Protocol
 from xmr_core.models.load import SHIPPED, model_of
 from xmr_core.training.runs.folder import TrainedRun
 from xmr_study.protocol import KEY, WORLDS, Job, labels, variants
@@ -62,7 +62,9 @@ def shipped_name(job: Job) -> str:
     ['maxsim-t-i', '']
     """
     config = job.config
-    first = (config.data.world_seed, config.train.seed, config.data.ambiguity) == (WORLDS[0], 0, DEFAULT_AMBIGUITY)
+    data = config.data
+    where = (data.dataset, data.world_seed, config.train.seed, data.ambiguity)
+    first = where == ("scenes", WORLDS[0], 0, DEFAULT_AMBIGUITY)
     if not first or job.label not in labels():
         return ""
     return job.label.lower().replace(" ", "-") if variants()[job.label][1] else config.method
@@ -87,16 +89,20 @@ def unit_seconds() -> float:
 
 
 def measured(run: TrainedRun) -> tuple[dict[str, float], UInt16[np.ndarray, "r q"]]:
-    """(column → number, first ranks) of a run on the ten galleries of its world. The ranks' rows are annotated and
-    exhaustive; their columns the images, then the captions, of each gallery in turn."""
-    prepared = prepare(replace(run.config.data, size="galleries"))
+    """(column → number, first ranks) of a run on the ten galleries of its world, or on the test split of another data
+    set. The ranks' rows are those of KINDS that there are; their columns the images, then the captions, of each gallery
+    in turn."""
+    drawn = run.config.data.dataset == "scenes"
+    prepared = prepare(replace(run.config.data, size="galleries") if drawn else run.config.data)
     method, split = run.method(), prepared.splits["test"]
     images, captions = encode_split(method, split)
-    relevances = {kind: prepared.corpus.relevance_sets[kind]("test") for kind in KINDS}
-    evaluation = evaluate(method.similarity, images, captions, relevances, GALLERIES)
+    relevances = {kind: relevance_of("test") for kind, relevance_of in prepared.corpus.relevance_sets.items()}
+    evaluation = evaluate(method.similarity, images, captions, relevances, GALLERIES if drawn else FULL)
     table = pd.concat([evaluation.summary(), set_spread(images, captions)], ignore_index=True)
     numbers = {column(r.relevance, r.direction, r.metric, r.k): r.value for r in table.itertuples()}
-    first = [own["first_rank"].to_numpy(np.uint16) for _, own in evaluation.per_query.groupby("relevance")]
+    per_query = evaluation.per_query
+    first = [per_query.loc[per_query["relevance"] == kind, "first_rank"].to_numpy(np.uint16) for kind in KINDS]
+    first = [own for own in first if len(own)]
     return numbers, np.stack(first)
 
 
@@ -110,10 +116,10 @@ def packed(ranks: UInt16[np.ndarray, "r q"]) -> bytes:
     return lzma.compress(np.ascontiguousarray(np.moveaxis(planes, -1, 0)).tobytes(), preset=9)
 
 
-def unpacked(content: bytes) -> UInt16[np.ndarray, "r q"]:
-    """What `packed` was given. Raises: DamagedFile."""
+def unpacked(content: bytes, kinds: int = len(KINDS)) -> UInt16[np.ndarray, "r q"]:
+    """What `packed` was given, of so many rows. Raises: DamagedFile."""
     try:
-        planes = np.frombuffer(lzma.decompress(content), np.uint8).reshape(2, len(KINDS), -1)
+        planes = np.frombuffer(lzma.decompress(content), np.uint8).reshape(2, kinds, -1)
     except (lzma.LZMAError, EOFError, ValueError) as e:
         raise DamagedFile(f"no file of ranks ({e}). Fetch it again.") from None
     return planes[0].astype(np.uint16) + (planes[1].astype(np.uint16) << 8)

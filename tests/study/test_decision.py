@@ -20,7 +20,15 @@ MAP = Measure("mAP@R", "exhaustive", "i2t", "map_at_r", factor=100)
 def rows(values: dict[str, list[list[float]]], name: str = "annotated both rsum", processor: str = "A") -> pd.DataFrame:
     """label → percent by world (from 1) and seed."""
     lines = [
-        {"label": label, "world": world, "seed": seed, "processor": processor, "ambiguity": 0.05, name: value / 100}
+        {
+            "label": label,
+            "world": world,
+            "seed": seed,
+            "processor": processor,
+            "ambiguity": 0.05,
+            "dataset": "scenes",
+            name: value / 100,
+        }
         for label, worlds in values.items()
         for world, seeds in enumerate(worlds, 1)
         for seed, value in enumerate(seeds)
