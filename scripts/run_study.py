@@ -1,12 +1,13 @@
 """The runs of the protocol (docs/protocol.md) that have no rows yet, trained side by side, into reports/rows/.
 
-python scripts/run_study.py [--part NAME …] [--label TEXT …] [--workers N] [--commit] [--list]
+python scripts/run_study.py [--part NAME …] [--label TEXT …] [--flickr8k FOLDER] [--workers N] [--commit] [--list]
 [--plan]. It can be killed and started again: a run goes on from its last saved state, and its row is written when it
 ends. What is chosen is trained after it. --commit commits each row as it is written, which is for a clone that nobody
 edits. --list names what is missing, --plan prints every run with its seconds, and both train nothing.
 """
 
 import argparse
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,8 @@ import torch
 from xmr_core.base import files
 from xmr_core.base.machine import processor
 from xmr_core.base.paths import forgive_console
+from xmr_core.data.config import DataConfig
+from xmr_core.data.inputs import word_vector_file
 from xmr_core.models.load import SHIPPED
 from xmr_core.training.runs import RunConfig, TrainedRun, train_or_load_all
 from xmr_core.training.runs.train_run import plan_run
@@ -31,7 +34,7 @@ def wanted(asked: argparse.Namespace) -> list[Job]:
     rows = records.read()
     return [
         job
-        for job in missing(jobs(rows), rows, processor())
+        for job in missing(jobs(rows, flickr8k=asked.flickr8k), rows, processor())
         if job.part in (asked.part or PARTS) and any(text in job.label for text in asked.label or [""])
     ]
 
@@ -77,6 +80,7 @@ def main() -> int:
     many = {"action": "append", "metavar": "NAME"}
     parser.add_argument("--part", choices=PARTS, help=f"only this part, of {', '.join(PARTS)}; may be repeated", **many)
     parser.add_argument("--label", help="only runs whose label has this in it ('DivE')", **many)
+    parser.add_argument("--flickr8k", default="", help="folder of Flickr8k; without it, no run on photographs")
     parser.add_argument("--workers", type=int, default=0, help="runs side by side; 0: as many as there are cores")
     parser.add_argument("--commit", action="store_true", help="commit each row as it is written")
     parser.add_argument("--list", action="store_true", help="name what is missing, and train nothing")
@@ -86,6 +90,9 @@ def main() -> int:
         print("part,label,epochs,world,seed,ambiguity,seconds")
         print(*(",".join(map(str, line)) for line in plan()), sep="\n")
         return 0
+    asked.flickr8k = os.path.expanduser(asked.flickr8k)
+    if asked.flickr8k and word_vector_file(DataConfig("flickr8k", asked.flickr8k)) is None:
+        parser.error(f"no word vectors (glove.6B.50d.txt) in {asked.flickr8k} or beside it (docs/protocol.md)")
     if asked.list:
         print(*(f"{job.part}: {', '.join(map(str, job.key))}" for job in wanted(asked)), sep="\n")
         return 0

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from miniatures import miniature
 from tiny import tiny_config
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -30,9 +31,9 @@ KEYS = [*protocol.KEY, "validation"]
 
 def rows(lines: list[tuple], processor: str = "A") -> pd.DataFrame:
     """Rows of runs: label, epochs, learning rate, world, seed, RSUM on the validation split; or, before it, the
-    ambiguity."""
+    ambiguity and the data set."""
     table = pd.DataFrame(
-        [(*line[:5], *(line[5:] if len(line) > 6 else (0.05, line[5]))) for line in lines], columns=KEYS
+        [(*line[:5], *(line[5:] if len(line) > 6 else (0.05, "scenes", line[5]))) for line in lines], columns=KEYS
     )
     table["processor"] = processor
     return table.reindex(columns=records.COLUMNS)
@@ -141,9 +142,27 @@ def test_ambiguity_has_the_same_images_and_a_hinge_that_was_tuned():
     assert len(after) == len({j.key for j in after}) == 12 * 12 + 2 * 6
 
 
+def test_photographs_have_a_rate_of_their_own_and_pairs_none():
+    table = tuned(4e-3)
+    assert not any(j.config.data.dataset != "scenes" for j in jobs(table))
+    on = [j for j in jobs(table, flickr8k="photos") if j.config.data.dataset == "flickr8k"]
+    first = [j for j in on if j.part == "photographs, rate"]
+    assert len(first) == 7 * 3 and {j.config.train.seed for j in first} == {0}
+    assert {j.label for j in on if j.part == "photographs"} == {"CHAN", "MaxSim t-i", "SCAN t-i"}
+    made = rows([(*j.key, 290.0 + (j.config.train.lr == 7.5e-4)) for j in first])
+    assert protocol.photograph_rate(made, "PCME") == 7.5e-4 and protocol.photograph_rate(made[:-1], "PCME++") is None
+    after = [j for j in jobs(pd.concat([table, made]), flickr8k="photos") if j.part == "photographs"]
+    assert len(after) == 7 * 5 + 3 * 3 and {j.config.data.data_root for j in after} == {"photos"}
+    assert {j.config.train.lr for j in after if j.label == "DivE"} == {7.5e-4}
+    assert {(j.config.train.epochs, j.config.train.warmup_steps, j.config.options["d"]) for j in after} == {
+        (40, 93, 256)
+    }
+    assert not any(j.config.train.lr == 7.5e-4 for j in jobs(pd.concat([table, made]))), "and choose nothing else"
+
+
 def test_what_is_compared_comes_from_one_processor():
     table = tuned(4e-3)
-    batch = [j for j in jobs(table) if j.batch == ("comparison", 3, 1, 0.05)]
+    batch = [j for j in jobs(table) if j.batch == ("comparison", "scenes", 3, 0.05, 1)]
     assert {j.label for j in batch} == {*protocol.light()}
     made = [rows([(*j.key, 400.0) for j in own]) for own in (batch, batch[:-1])]
     whole, broken = (pd.concat([table, own]) for own in made)
@@ -214,6 +233,17 @@ def test_what_is_measured_is_the_mean_over_galleries_with_the_rank_of_every_quer
     assert numbers["images log_circular_variance"] < 0
 
 
+@pytest.mark.slow
+def test_a_run_on_photographs_is_measured_on_its_test_split(own_home, tmp_path):
+    root = miniature("precomputed", tmp_path / "coco")
+    run = train_or_load(tiny_config("vse++", dataset="precomputed", data_root=str(root), epochs=1))
+    numbers, ranks = records.measured(run)
+    value = run.metrics.set_index(["relevance", "direction", "metric", "k"])["value"]
+    assert numbers["annotated both rsum"] == pytest.approx(value["annotated", "both", "rsum", 0])
+    assert ranks[0].tolist() == run.per_query.loc[run.per_query["relevance"] == "annotated", "first_rank"].tolist()
+    assert records.unpacked(records.packed(ranks), kinds=len(ranks)).tolist() == ranks.tolist()
+
+
 def test_a_damaged_file_of_ranks_is_told():
     content = records.packed(np.arange(12, dtype=np.uint16).reshape(2, 6) * 97)
     assert records.unpacked(content).ravel().tolist() == [97 * n for n in range(12)]
@@ -227,7 +257,7 @@ def two_jobs(own_home, small_galleries, tmp_path, monkeypatch):
     monkeypatch.setattr(records, "FOLDER", tmp_path)
     monkeypatch.setattr(records.read, "__defaults__", (tmp_path,))
     monkeypatch.setattr(records.keep, "__defaults__", (tmp_path, tmp_path / "shipped"))
-    monkeypatch.setattr(run_study, "jobs", lambda rows: wanted)
+    monkeypatch.setattr(run_study, "jobs", lambda rows, flickr8k: wanted)
     return wanted
 
 
@@ -239,7 +269,7 @@ def ask(monkeypatch, *words: str) -> int:
 @pytest.mark.slow
 def test_what_is_missing_is_trained_and_a_failure_is_a_row(two_jobs, tmp_path, monkeypatch, capsys):
     assert ask(monkeypatch, "--list") == 0 and not (tmp_path / "runs.csv").exists()
-    assert capsys.readouterr().out.splitlines() == [f"length: {n}, {n}, 0.002, 0, 0, 0.05" for n in (1, 2)]
+    assert capsys.readouterr().out.splitlines() == [f"length: {n}, {n}, 0.002, 0, 0, 0.05, scenes" for n in (1, 2)]
     assert ask(monkeypatch, "--label", "2", "--workers", "1") == 0
     table = records.read()
     assert table["label"].astype(str).tolist() == ["2"] and 0 < table["validation"].item() < 600
