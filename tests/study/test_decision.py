@@ -11,6 +11,7 @@ from scipy import optimize, special, stats
 
 from xmr_core.base.errors import BadInput
 from xmr_study import decision
+from xmr_study.claims import CLAIMS
 from xmr_study.claims.claim import Claim, Measure
 from xmr_study.decision import Comparison, compare, moderated, power, prior, verdicts
 
@@ -226,3 +227,12 @@ def test_the_family_error_stays_below_its_level_with_unequal_variances():
     table = power([0.0], 4, 3, [6.0, 10.0, 35.0], claims=6, trials=600)
     assert table["family error"].item() < 0.05 + 3 * math.sqrt(0.05 * 0.95 / 600)
     assert power([15.0], 4, 3, [9.0, 12.0], claims=6, trials=200)["held"].item() > 0.9
+
+
+def test_what_a_paper_prints_stands_beside_what_can_be_seen():
+    own = {c.id: decision.printed_effect(c) for c in CLAIMS}
+    assert own["sgraf-graph"] == pytest.approx((75.2 + 96.6 + 56.2 + 86.5) - (62.4 + 92.6 + 46.0 + 83.1))
+    assert own["dive-k-large"] == pytest.approx((500.8 + 498.4 + 499.3) / 3 - (492.6 + 495.5 + 497.4) / 3)
+    assert own["scan-vsepp"] is None and own["dive-ambiguous-wide-i2t"] is None, "nothing printed, or no RSUM"
+    seen = {c.id: decision.can_be_seen(c) for c in CLAIMS}
+    assert seen["dive-slots-global"] and seen["dive-vse-infty"] is False and seen["scan-vsepp"] is None
