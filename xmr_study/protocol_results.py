@@ -121,16 +121,6 @@ def convergence(rows: pd.DataFrame, curves: pd.DataFrame, labels: Sequence[str],
     return pd.DataFrame(lines, columns=CONVERGENCE_COLUMNS)
 
 
-def unconverged(rows: pd.DataFrame, curves: pd.DataFrame, labels: Sequence[str], epochs: int) -> list[str]:
-    """The labels that need more epochs.
-
-    >>> unconverged(pd.DataFrame(columns=["variant", "epochs", "run_id"]), pd.DataFrame(columns=["run_id"]), [], 8)
-    []
-    """
-    table = convergence(rows, curves, labels, epochs)
-    return table.loc[~table["converged"].astype(bool), "label"].tolist()
-
-
 # What every method reached and what it cost, from rows of results: quality with intervals that carry seeds, worlds
 # and pictures, beside seconds of training, parameters and milliseconds of scoring.
 

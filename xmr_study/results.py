@@ -12,11 +12,6 @@ from xmr_core.base.errors import DamagedFile
 from xmr_core.base.paths import read_regular
 from xmr_core.evaluation.evaluate import Evaluated, rsum_interval
 
-RUNS = (
-    "run_id", "method", "form", "dataset", "size", "seed", "origin", "epochs", "best_epoch", "train_seconds",
-    "parameters", "git_commit", "git_dirty", "numerics", "torch", "device", "started_utc", "world",
-)  # fmt: skip
-NUMBERS = ("run_id", "variant", "split", "relevance", "direction", "metric", "k", "value", "n_queries", "protocol")
 COLUMNS = (
     "run_id", "method", "form", "variant", "dataset", "size", "split", "relevance", "direction", "metric", "k", "value",
     "n_queries", "seed", "protocol", "origin", "epochs", "best_epoch", "train_seconds", "parameters", "git_commit",
@@ -82,48 +77,8 @@ def write(table: pd.DataFrame, path: Path | str) -> None:
     """A results file of these rows and no others, whole or not at all: what one notebook made. Raises: CannotWrite."""
     path = Path(path)
     storage.make_folder(path.parent)
-    storage.write_atomic(path, _csv(table))
-
-
-def append(table: pd.DataFrame, path: Path | str) -> int:
-    """Add rows to the study's results; rows whose run and metric it already holds are not repeated. Returns how many
-    were new.
-
-    They are kept in two files, because what is true of a run need not stand beside each of its numbers: `path` holds
-    NUMBERS, and `runs.csv` beside it RUNS, a line per run. Both only grow. Two processes may append at once; a kill
-    leaves the old files whole.
-    Raises: DamagedFile when the files there are not such tables; CannotWrite.
-    """
-    path = Path(path)
-    storage.make_folder(path.parent)
-    key = ["run_id", "variant", "split", "relevance", "direction", "metric", "k", "protocol"]
-    with storage.locked(path.with_name("." + path.name + ".lock")):
-        old = read(path) if path.exists() else pd.DataFrame(columns=list(COLUMNS))
-        held = set(map(tuple, old[key].astype(str).to_numpy()))
-        fresh = table[[k not in held for k in map(tuple, table[key].fillna("").astype(str).to_numpy())]]
-        written = _runs(path)["run_id"] if _runs_file(path).exists() else ()  # a kill may have prevented its rows
-        runs = fresh[~fresh["run_id"].isin(written)].drop_duplicates("run_id")
-        for more, file, columns in ((runs, _runs_file(path), RUNS), (fresh, path, NUMBERS)):  # a run before its numbers
-            if len(more):
-                before = read_regular(file).decode() if file.exists() else ""
-                storage.write_atomic(file, before + _csv(more[list(columns)], header=not before))
-    return len(fresh)
-
-
-def append_once(table: pd.DataFrame, path: Path | str) -> None:
-    """Add lines to a file, such as validation curves, an epoch a line; a line that differs in `value` alone is there
-    already. Raises: CannotWrite."""
-    path = Path(path)
-    with storage.locked(path.with_name("." + path.name + ".lock")):
-        if path.exists():
-            key = [name for name in table if name != "value"]
-            table = pd.concat([_read(path, None, *key), table]).drop_duplicates(key)
-        storage.write_atomic(path, table.to_csv(index=False, float_format="%.4f"))
-
-
-def _csv(table: pd.DataFrame, header: bool = True) -> str:
     # percent to seven digits; a run's own files keep every digit
-    return table.to_csv(index=False, header=header, float_format="%.9g")
+    storage.write_atomic(path, table.to_csv(index=False, float_format="%.9g"))
 
 
 def _runs(path: Path) -> pd.DataFrame:
@@ -145,8 +100,8 @@ def _runs_file(path: Path) -> Path:
 
 
 def read(path: Path | str) -> pd.DataFrame:
-    """All COLUMNS of a file of `write`, or of the two of `append`. Raises DamagedFile when a column or a run is
-    missing.
+    """All COLUMNS of a file of `write`, or of the protocol before, which kept what is true of a run in `runs.csv`
+    beside it. Raises DamagedFile when a column or a run is missing.
     """
     path = Path(path)
     table = _read(path, _TEXTS)

@@ -1,6 +1,4 @@
-"""Rows: tidy, with provenance, appended once; studies: tables and verdicts from runs."""
-
-import multiprocessing
+"""Rows: tidy, with provenance, written whole; studies: tables and verdicts from runs."""
 
 import numpy as np
 import pandas as pd
@@ -31,51 +29,40 @@ def test_rows_are_tidy_fractions_with_their_origin(runs):
 
 
 def test_a_commit_of_digits_comes_back_as_it_was(runs, tmp_path):
-    for number, commit in enumerate(("000123456789", "12e456789012")):
-        table = results.rows(runs).assign(git_commit=commit, numerics=commit)
-        results.append(table, tmp_path / str(number) / "results.csv")
-        back = results.read(tmp_path / str(number) / "results.csv")
+    for commit in ("000123456789", "12e456789012"):
+        results.write(results.rows(runs).assign(git_commit=commit, numerics=commit), tmp_path / "rows.csv")
+        back = results.read(tmp_path / "rows.csv")
         assert set(back["git_commit"]) == set(back["numerics"]) == {commit}
 
 
-def test_rows_are_appended_once_and_read_back(runs, tmp_path):
+def test_rows_are_written_whole_and_read_back(runs, tmp_path):
     table, path = results.rows(runs), tmp_path / "rows.csv"
-    assert results.append(table.iloc[:5], path) == 5
-    assert results.append(table, path) == len(table) - 5
-    assert results.append(table, path) == 0
+    results.write(table, path)
     back = results.read(path)
     assert np.allclose(back["value"], table["value"].to_numpy(), rtol=1e-8, atol=0)
     others = [c for c in results.COLUMNS if c not in ("value", "n_queries")]
     differing = [c for c in others if (back[c].astype(str).to_numpy() != table[c].astype(str).to_numpy()).any()]
     assert not differing, "provenance comes back with every number"
-    kept = (tmp_path / "runs.csv").read_text()
-    assert len(kept.splitlines()) == 1 + table["run_id"].nunique(), "a line per run"
-    (tmp_path / "runs.csv").write_text("".join(kept.splitlines(keepends=True)[:-1]))
-    with pytest.raises(DamagedFile, match="lacks runs"):
-        results.read(path)
-    (tmp_path / "runs.csv").write_text(kept)
     results.write(table[table["seed"] == 0], path)
     assert set(results.read(path)["seed"]) == {0}, "write replaces what an older execution left"
     path.write_text("a,b\n1,2\n")
     with pytest.raises(DamagedFile):
-        results.append(table, path)
-    assert path.read_text() == "a,b\n1,2\n"
+        results.read(path)
 
 
-def _append(path, table):
-    results.append(table, path)
-
-
-def test_two_processes_may_append_at_once(runs, tmp_path):
-    table, path = results.rows(runs), tmp_path / "rows.csv"
-    parts = [table[table["seed"] == s] for s in (0, 1)]
-    context = multiprocessing.get_context("spawn")
-    workers = [context.Process(target=_append, args=(path, part)) for part in parts]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    assert len(results.read(path)) == sum(map(len, parts))
+def test_rows_of_the_protocol_before_lie_beside_their_runs(runs, tmp_path):
+    table, path = results.rows(runs).assign(git_dirty=False), tmp_path / "results.csv"
+    of_runs = [
+        "run_id", "method", "form", "dataset", "size", "seed", "origin", "epochs", "best_epoch", "train_seconds",
+        "parameters", "git_commit", "git_dirty", "numerics", "torch", "device", "started_utc", "world",
+    ]  # fmt: skip
+    own = table[of_runs].drop_duplicates("run_id")
+    table.drop(columns=of_runs[1:]).to_csv(path, index=False)
+    own.to_csv(tmp_path / "runs.csv", index=False)
+    assert results.read(path)["seed"].tolist() == table["seed"].tolist()
+    own[:-1].to_csv(tmp_path / "runs.csv", index=False)
+    with pytest.raises(DamagedFile, match="lacks runs"):
+        results.read(path)
 
 
 def test_per_run_agrees_with_the_rows(runs):
