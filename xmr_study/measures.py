@@ -2,6 +2,7 @@
 distributions are."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import isqrt
 
 import numpy as np
@@ -10,16 +11,19 @@ import torch
 import torch.nn.functional as F
 
 from xmr_core.base.errors import BadInput
+from xmr_core.base.types import Embedding
 from xmr_core.data.batches import Batches
 from xmr_core.data.prepare import prepare
-from xmr_core.data.scenes.corpus import object_masks, scenes_of
-from xmr_core.data.scenes.world import content_words, shape_words
+from xmr_core.data.scenes.corpus import object_masks, scenes_of, statements_of
+from xmr_core.data.scenes.world import ONE, RELATION, TWO, content_words, say, shape_words, truth_matrix
 from xmr_core.evaluation.analysis.elements import slot_attention
 from xmr_core.evaluation.analysis.representations import encode_split
+from xmr_core.evaluation.analysis.uncertainty import uncertainty
 from xmr_core.evaluation.evaluate import METRIC_COLUMNS
 from xmr_core.evaluation.stats import image_error, mean_error
 from xmr_core.features.words import rule
 from xmr_core.losses.adaptive_clustering import AdaptiveClustering
+from xmr_core.methods.method import Method
 from xmr_core.methods.registry import build
 from xmr_core.training.loop import OwnState, train
 from xmr_core.training.runs.config import RunConfig
@@ -99,6 +103,49 @@ def mean_log_std(run: TrainedRun) -> dict[str, float]:
     distributions."""
     items = encode_split(run.method(), run.prepared().splits["test"])
     return {name: float(own.log_std.double().mean()) for name, own in zip(("images", "captions"), items, strict=True)}
+
+
+ERASED = {"colour": 1, "size": 2}  # attribute → its place in a mention
+
+
+def counterfactuals(run: TrainedRun, seed: int = 0) -> pd.DataFrame:
+    """Whether uncertainty rises when a caption of scenes says less: the test captions that mention one or two objects,
+    each said twice in the same words, as it is and without one attribute of its first object.
+
+    Columns caption, erased ('colour' or 'size'), answers and answers after (images of the split of which it is true),
+    and by name of an uncertainty its value before and after: `spread` (uncertainty of the representation, where it has
+    one) and `entropy` (of the softmax of its scores over the images of the split, nats, at the model's temperature).
+    Raises: BadInput for another corpus than scenes.
+    """
+    prepared, method = run.prepared(), run.method()
+    said, scenes = statements_of(prepared.corpus, "test"), scenes_of(prepared.corpus, "test")
+    images, _ = encode_split(method, prepared.splits["test"])
+    read = lambda texts: method.encode_captions(prepared.captions(texts))  # noqa: E731
+    parts = []
+    for name, place in ERASED.items():
+        others = [c for c in (0, 1, 2) if c != place]
+        fit = np.isin(said.kind, (ONE, TWO, RELATION)) & (said.a[:, place] >= 0) & (said.a[:, others] >= 0).any(1)
+        before = said[np.flatnonzero(fit)]
+        shorter = before.a.copy()
+        shorter[:, place] = -1
+        table = pd.DataFrame({"caption": np.flatnonzero(fit), "erased": name})
+        for end, statements in (("", before), (" after", replace(before, a=shorter))):
+            table[f"answers{end}"] = truth_matrix(statements, scenes).sum(1)
+            with torch.inference_mode():
+                items = read(say(statements, np.random.default_rng(seed)))
+                logits = method.similarity(images, items).double().T * _scale(method)
+            table[f"entropy{end}"] = torch.distributions.Categorical(logits=logits).entropy().numpy()
+            if not isinstance(items, Embedding) and method.similarity.compares != "tokens":
+                table[f"spread{end}"] = uncertainty(items)
+        parts.append(table)
+    return pd.concat(parts, ignore_index=True)
+
+
+def _scale(method: Method) -> float:
+    """What a method's loss multiplies its scores with: 1 where it says nothing of the kind."""
+    loss = method.objective.score_loss
+    scale = getattr(loss, "scale", None)
+    return float(scale()) if callable(scale) else 1 / getattr(loss, "temperature", 1.0)
 
 
 # Whether words and slots look at objects, where the corpus knows its objects.

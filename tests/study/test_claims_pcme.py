@@ -1,6 +1,7 @@
 """What the claims of PCME measure and vary, against loops."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,9 @@ from torch.testing import assert_close
 
 from xmr_core.base.errors import BadInput
 from xmr_core.base.types import Features, GaussianEmbedding
+from xmr_core.data.scenes import load_scenes
+from xmr_core.data.scenes.corpus import scenes_of, statements_of
+from xmr_core.data.scenes.world import say, truth_matrix
 from xmr_core.evaluation.analysis import corruption as algebra
 from xmr_core.evaluation.analysis.representations import encode_split
 from xmr_core.heads.gaussian import GaussianHead, LinearGaussianHead
@@ -19,7 +23,7 @@ from xmr_core.methods.registry import build
 from xmr_core.training.runs import train_or_load
 from xmr_study import analysis
 from xmr_study.claims.pcme import ABLATIONS
-from xmr_study.measures import mean_log_std
+from xmr_study.measures import counterfactuals, mean_log_std
 
 INPUTS = Inputs(5, 3, 9, word_dim=4)
 
@@ -159,3 +163,44 @@ def test_set_algebra_of_a_run(runs):
     assert (unchanged[["in_erased", "erased_in"]] == 1).all(axis=None), "an image includes itself"
     with pytest.raises(BadInput, match="drawn in the plane"):
         analysis.set_algebra(runs["pcme"].method(), runs["pcme"].prepared(), images=4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["pcme", "dive", "vse++"])
+def test_a_caption_that_says_less_has_more_answers_and_its_uncertainty_stands_beside(method, own_home):
+    run = train_or_load(tiny_config(method, epochs=1))
+    table = counterfactuals(run)
+    assert {*table["erased"]} == {"colour", "size"} and (table["answers"] >= 1).all()
+    assert (table["answers after"] >= table["answers"]).all() and (table["answers after"] > table["answers"]).any()
+    assert ("spread" in table) == (method != "vse++")
+    prepared, model = run.prepared(), run.method()
+    images, _ = encode_split(model, prepared.splits["test"])
+    said, scenes = statements_of(run.corpus, "test"), scenes_of(run.corpus, "test")
+    line = table.iloc[3]
+    own, place = said[[line["caption"]]], {"colour": 1, "size": 2}[line["erased"]]
+    truth = [truth_matrix(own, scenes[[n]])[0, 0] for n in range(len(scenes))]
+    assert sum(truth) == line["answers"] and own.a[0, place] >= 0 and truth[own.image[0]]
+    same = table[table["erased"] == line["erased"]]
+    texts = say(said[same["caption"].to_numpy()], np.random.default_rng(0))
+    with torch.inference_mode():
+        items = model.encode_captions(prepared.captions([texts[same.index.get_loc(3)]]))
+        scores = model.similarity(images, items)[:, 0].double()
+    scale = float(model.objective.score_loss.scale()) if method != "pcme" else 1.0
+    shares = (scores * scale).softmax(0)
+    assert line["entropy"] == pytest.approx(-float((shares * shares.log()).sum()), rel=1e-4)
+    assert table.equals(counterfactuals(run)), "the same words each time"
+    assert (table[["entropy", "entropy after"]].to_numpy() <= np.log(len(scenes)) + 1e-9).all()
+
+
+def test_erasing_an_attribute_changes_no_other_word():
+    corpus = load_scenes("tiny")
+    own = statements_of(corpus, "test")[[n for n, s in enumerate(statements_of(corpus, "test").kind) if s < 3]]
+    own = own[np.flatnonzero((own.a[:, 2] >= 0) & (own.a[:, :2] >= 0).any(1))]
+    shorter = own.a.copy()
+    shorter[:, 2] = -1
+    texts = [say(s, np.random.default_rng(0)) for s in (own, replace(own, a=shorter))]
+    for before, after in zip(*texts, strict=True):
+        words, fewer = before.split(), after.split()
+        gone = [w for w in words if w not in fewer]
+        sizes = {"small", "tiny", "medium", "mid-sized", "large", "big"}
+        assert len(words) == len(fewer) + 1 and {*gone} - {"a", "an"} <= sizes
