@@ -15,6 +15,7 @@ from pathlib import Path
 import torch
 
 from xmr_core.base import files
+from xmr_core.base.errors import Interrupted, TrainingFailed
 from xmr_core.base.machine import processor
 from xmr_core.base.paths import forgive_console
 from xmr_core.data.config import DataConfig
@@ -49,14 +50,18 @@ def plan() -> list[tuple]:
     return lines
 
 
-def train(asked: argparse.Namespace) -> None:
-    """Train what is wanted and what this makes nameable, and keep the row of each run when it ends."""
+def train(asked: argparse.Namespace) -> int:
+    """Train what is wanted and what this makes nameable, each run once, and keep its row when it ends. A training that
+    diverged is a row; what failed otherwise has none, and can be asked for again. Returns how many had none."""
     named: dict[str, Job] = {}
+    tried: dict[str, Exception | None] = {}
 
     def configs() -> list[RunConfig]:
-        jobs = wanted(asked)
-        named.update({plan_run(job.config).id: job for job in jobs})
-        return [job.config for job in jobs]
+        jobs = {plan_run(job.config).id: job for job in wanted(asked)}
+        new = {run_id: job for run_id, job in jobs.items() if run_id not in tried}
+        named.update(new)
+        tried.update(dict.fromkeys(new))
+        return [job.config for job in new.values()]
 
     def write(run_id: str, run: TrainedRun | Exception) -> None:
         if (job := named.pop(run_id, None)) is not None:
@@ -67,11 +72,18 @@ def train(asked: argparse.Namespace) -> None:
                     subprocess.run(["git", "-C", str(ROOT), *words], check=True)
 
     def give_up(config: RunConfig, error: Exception) -> None:
-        write(plan_run(config).id, error)  # a failure is a row
+        if isinstance(error, TrainingFailed) and not isinstance(error, Interrupted):
+            write(plan_run(config).id, error)
+        else:
+            tried[plan_run(config).id] = error
 
     ended = dict(each=lambda run: write(run.id, run), failed=give_up, more=configs)
     for run in train_or_load_all(configs(), asked.workers, progress=sys.stderr.isatty(), **ended):
         write(run.id, run)  # what was finished before, and had no row
+    lacking = {run_id: error for run_id, error in tried.items() if error is not None}
+    for run_id, error in lacking.items():
+        print(f"{run_id} has no row: {type(error).__name__}: {error}")
+    return len(lacking)
 
 
 def main() -> int:
@@ -99,8 +111,7 @@ def main() -> int:
     torch.set_num_threads(1)  # measuring goes on beside training
     files.make_folder(records.FOLDER)
     files.make_folder(SHIPPED)
-    train(asked)
-    return 0
+    return int(train(asked) > 0)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,8 @@
     t = (mean of d − bound) / (s̃ √(Σ_w 1/n_w) / W),   s̃² = (d₀ s₀² + f s²) / (d₀ + f)
 
 s²: variance of d within worlds, with f = Σ_w (n_w − 1) degrees of freedom. s₀², d₀: what the variances of all
-comparisons of one kind have in common (`prior`), d₀ at most MOST_PRIOR. t has d₀ + f degrees of freedom.
+comparisons of one kind have in common (`prior`), d₀ at most MOST_PRIOR. t has d₀ + f degrees of freedom, at most those
+of all comparisons together. With more lent the family error exceeds its level where variances differ.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,10 +21,10 @@ from xmr_core.data.scenes.corpus import DEFAULT_AMBIGUITY
 from xmr_core.evaluation.stats import holm
 from xmr_study import paper_tables
 from xmr_study.claims.claim import RSUM, Claim, Measure
-from xmr_study.protocol import SEEDS, WORLDS, light
+from xmr_study.protocol import SEEDS, WORLDS, canonical, light
 from xmr_study.records import column
 
-LEVEL, MOST_PRIOR = 0.025, 20.0  # of each one-sided test; degrees of freedom that other comparisons may lend
+LEVEL, MOST_PRIOR = 0.025, 4.0  # of each one-sided test; degrees of freedom that other comparisons may lend
 EQUAL_RSUM, EQUAL_POINTS = 3.0, 1.0  # differences of RSUM, and of any other percentage, that count as none
 COLUMNS = [
     "claim", "source", "sentence", "runs", "worlds", "effect", "low", "high", "p held", "p contradicted", "p equal",
@@ -32,38 +33,46 @@ COLUMNS = [
 
 
 class Comparison(NamedTuple):
-    """Paired differences of a comparison, turned so that a positive one is on the claimed side; index world, seed."""
+    """Paired differences of a comparison, turned so that a positive one is on the claimed side; index world, seed.
+    made: how many pairs have rows, also those of which a run failed, which have no difference."""
 
     name: str
     differences: pd.Series
+    made: int = 0
 
 
 def paired(rows: pd.DataFrame, measure: Measure, above: Sequence[str], below: Sequence[str] = ()) -> pd.Series:
     """mean over `above` − mean over `below` in units of the measure, of each world and seed on which one processor has
-    them all; index world, seed. rows: of records.read, of one ambiguity."""
+    rows of them all (of several processors the first); NaN where a run failed; index world, seed. rows: of
+    records.read, of one ambiguity and data set."""
     name = column(measure.relevance, measure.direction, measure.metric, measure.k)
     index, labels = ["processor", "world", "seed"], [*above, *below]
     own = rows[rows["label"].isin(labels)].drop_duplicates([*index, "label"], keep="last")
+    count = own.groupby(index)["label"].nunique()
     values = measure.factor * own.pivot(index=index, columns="label", values=name).reindex(columns=labels)
+    values = values[count == len({*labels})]
     means = [values[list(side)].mean(axis=1, skipna=False) if side else 0.0 for side in (above, below)]
-    out = (means[0] - means[1]).dropna().rename("value").reset_index()
-    return out.drop_duplicates(["world", "seed"]).set_index(["world", "seed"])["value"]  # of the first processor
+    first = {name: n for n, name in enumerate(dict.fromkeys(rows["processor"]))}
+    out = (means[0] - means[1]).rename("value").reset_index()
+    out = out.sort_values("processor", key=lambda processors: processors.map(first), kind="stable")
+    return out.drop_duplicates(["world", "seed"]).set_index(["world", "seed"])["value"].sort_index()
 
 
 def compare(rows: pd.DataFrame, claim: Claim) -> list[Comparison]:
     """The comparisons of a claim, in units of its measure, less its bound. A claim that lacks a variant or its number
-    has none. rows: of records.read; those of the usual ambiguity count."""
+    has none. Labels of one run are one (protocol.canonical). rows: of records.read; those of scenes at the usual
+    ambiguity count."""
     m, rows = claim.measure, rows[(rows["ambiguity"] == DEFAULT_AMBIGUITY) & (rows["dataset"] == "scenes")]
-    if column(m.relevance, m.direction, m.metric, m.k) not in rows or not {*claim.above, *claim.below} <= {
-        *rows["label"]
-    }:
+    sides = [[canonical().get(label, label) for label in side] for side in (claim.above, claim.below)]
+    measured = column(m.relevance, m.direction, m.metric, m.k) in rows
+    if not measured or not {*sides[0], *sides[1]} <= {*rows["label"]}:
         return []
-    pairs = [((a,), (b,) if b else ()) for a in claim.above for b in claim.below or ("",)]
+    pairs = [((a,), (b,) if b else ()) for a in sides[0] for b in sides[1] or ("",)]
     out = []
-    for above, below in [(claim.above, claim.below)] if claim.rule == "means" else pairs:
-        effects = (-1 if claim.smaller else 1) * paired(rows, m, above, below) - claim.bound
+    for above, below in [sides] if claim.rule == "means" else pairs:
+        differences = (-1 if claim.smaller else 1) * paired(rows, m, above, below) - claim.bound
         names = " and ".join(above) + (" against " + " and ".join(below) if below else "")
-        out.append(Comparison(names, effects))
+        out.append(Comparison(names, differences.dropna(), len(differences)))
     return out
 
 
@@ -76,7 +85,7 @@ def effects(rows: pd.DataFrame, pairs: Sequence[tuple[str, str]], measures: Sequ
     lines, rows = [], rows[rows["world"].isin(WORLDS)]
     for m in measures:
         own = [
-            (ambiguity, above, below, Comparison("", paired(part, m, (above,), (below,))))
+            (ambiguity, above, below, Comparison("", paired(part, m, (above,), (below,)).dropna()))
             for ambiguity, part in rows.groupby("ambiguity")
             for above, below in pairs
         ]
@@ -134,11 +143,11 @@ class Estimate(NamedTuple):
 
     def above(self, bound: float) -> float:
         """p of the one-sided test that the mean exceeds the bound."""
-        return float(stats.t.sf((self.mean - bound) / max(self.error, 1e-12), self.freedom))
+        return float(stats.t.sf((self.mean - bound) / self.error, self.freedom))
 
     def below(self, bound: float) -> float:
         """p of the one-sided test that the mean lies below the bound."""
-        return float(stats.t.cdf((self.mean - bound) / max(self.error, 1e-12), self.freedom))
+        return float(stats.t.cdf((self.mean - bound) / self.error, self.freedom))
 
     def interval(self, level: float = 1 - 2 * LEVEL) -> tuple[float, float]:
         """The ends of the interval of the mean, uncorrected."""
@@ -151,13 +160,14 @@ def moderated(comparisons: Sequence[Comparison]) -> list[Estimate]:
     own = [spread(c.differences) for c in comparisons]
     if any(f < 1 for _, f in own):
         raise BadInput("a comparison needs two seeds on some world, for there is no spread within worlds without.")
-    common, lent = prior(*zip(*own, strict=True)) if own else (0.0, 0.0)
-    lent, out = min(lent, MOST_PRIOR), []
+    distinct = {(float(f"{variance:.9g}"), freedom) for variance, freedom in own}  # a repeated comparison lends once
+    common, lent = prior(*zip(*distinct, strict=True)) if own else (0.0, 0.0)
+    lent, most, out = min(lent, MOST_PRIOR), sum(freedom for _, freedom in distinct), []
     for c, (variance, freedom) in zip(comparisons, own, strict=True):
         worlds = c.differences.groupby("world")
         s = (lent * common + freedom * variance) / (lent + freedom)
-        error = np.sqrt(s * (1 / worlds.size()).sum()) / worlds.ngroups
-        out.append(Estimate(float(worlds.mean().mean()), float(error), lent + freedom))
+        error = max(np.sqrt(s * (1 / worlds.size()).sum()) / worlds.ngroups, 1e-12)  # differences may be constant
+        out.append(Estimate(float(worlds.mean().mean()), float(error), min(lent + freedom, most)))
     return out
 
 
@@ -173,7 +183,8 @@ def claim_p(tests: Sequence[Estimate], margin: float = 0.0, bound: float = 0.0) 
 
 def needed(claim: Claim) -> int:
     """How many paired runs a claim needs for a verdict: all that the protocol plans for its labels."""
-    worlds = len(WORLDS) if {*claim.above, *claim.below} <= {*light()} else 2
+    labels = {canonical().get(label, label) for label in (*claim.above, *claim.below)}
+    worlds = len(WORLDS) if labels <= {*light()} else 2
     return worlds * SEEDS
 
 
@@ -187,10 +198,11 @@ def verdicts(rows: pd.DataFrame, claims: Iterable[Claim]) -> pd.DataFrame:
     """
     claims, rows = list(claims), rows[rows["world"].isin(WORLDS)]
     compared = {c.id: compare(rows, c) for c in claims}
-    runs = {name: min((len(own.differences) for own in of), default=0) for name, of in compared.items()}
+    runs = {name: min((own.made for own in of), default=0) for name, of in compared.items()}
     kinds: dict[str, list[tuple[Claim, Comparison]]] = {}
     for c in claims:
-        for comparison in compared[c.id] if runs[c.id] >= needed(c) else ():
+        enough = all(spread(own.differences)[1] > 0 for own in compared[c.id])
+        for comparison in compared[c.id] if runs[c.id] >= needed(c) and enough else ():
             kinds.setdefault(c.measure.name, []).append((c, comparison))
     estimates: dict[str, list[Estimate]] = {c.id: [] for c in claims}
     for own in kinds.values():
@@ -215,9 +227,9 @@ def verdicts(rows: pd.DataFrame, claims: Iterable[Claim]) -> pd.DataFrame:
         lines.append(line)
     table = pd.DataFrame(lines, columns=COLUMNS)
     families = [c.family or c.source.split(",")[0] for c in claims]
-    for _, own in table[table["verdict"] == "undecided"].groupby(pd.Series(families, table.index)):
+    for _, own in table[table["verdict"] != "not measured"].groupby(pd.Series(families, table.index)):
         for word in ("equal", "contradicted", "held"):  # the later word stands
-            sure = holm(own[f"p {word}"]) <= LEVEL
+            sure = holm(own[f"p {word}"].astype(float).fillna(1.0)) <= LEVEL  # what has no verdict yet counts too
             table.loc[own.index[sure], "verdict"] = word
     return table
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
 
+import numpy as np
 import pandas as pd
 
 from xmr_core.base.errors import require_choice
@@ -181,20 +182,23 @@ def base_of(label: str) -> str:
 
 
 def validated(rows: pd.DataFrame, label: str, epochs: int, rate: float) -> float | None:
-    """The mean over the tuning seeds of the best RSUM on the validation split, percent; None before all have rows."""
+    """The mean over the tuning seeds of the best RSUM on the validation split, percent: −∞ where one failed, None
+    before all have rows."""
     own = rows[(rows["label"] == label) & (rows["epochs"] == epochs) & (rows["lr"] == rate)]
     own = own[(own["dataset"] == "scenes") & (own["world"] == CHOOSING) & (own["seed"] < TUNING_SEEDS)]
     own = own.drop_duplicates("seed")
-    return float(own["validation"].mean()) if len(own) == TUNING_SEEDS else None
+    return float(own["validation"].fillna(-np.inf).mean()) if len(own) == TUNING_SEEDS else None
 
 
 def length(rows: pd.DataFrame) -> int | None:
     """The epochs of all light methods: the shorter of LENGTHS if the longer adds less than MOST_GAIN to each of them,
-    else the longer, which is as long as the hours allow. None before all have rows. rows: of records.read."""
+    else the longer, which is as long as the hours allow. A method that fails says nothing of it. None before all have
+    rows. rows: of records.read."""
     short, long = ([validated(rows, label, epochs, RATE) for label in light()] for epochs in LENGTHS)
     if None in short + long:
         return None
-    return LENGTHS[max(b - a for a, b in zip(short, long, strict=True)) >= MOST_GAIN]
+    gains = [b - a for a, b in zip(short, long, strict=True) if np.isfinite(a + b)]
+    return LENGTHS[max(gains) >= MOST_GAIN]
 
 
 def tried(rows: pd.DataFrame, label: str, epochs: int) -> dict[float, float | None]:
@@ -302,7 +306,7 @@ def photograph_rate(rows: pd.DataFrame, label: str) -> float | None:
     """The learning rate whose run of seed 0 validates best on photographs, the lower of equals; None before all have
     rows."""
     own = rows[(rows["dataset"] == PHOTOGRAPHS["dataset"]) & (rows["label"] == label) & (rows["seed"] == 0)]
-    values = own.drop_duplicates("lr").set_index("lr")["validation"].reindex(PHOTOGRAPH_RATES)
+    values = own.drop_duplicates("lr").set_index("lr")["validation"].fillna(-np.inf).reindex(PHOTOGRAPH_RATES)
     return None if values.isna().any() else float(values.idxmax())
 
 

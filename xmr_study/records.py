@@ -1,11 +1,13 @@
 """What a run of the protocol leaves: a line of numbers, and the rank of every query.
 
 A line of runs.csv is a run: what was trained, where, how long it took, and one column for each number, named by
-`column`. ranks/<run>.xz holds the first rank of every query of the ten test galleries.
+`column`. ranks/<run>-<processor>.xz holds the first rank of every query of the ten test galleries.
 """
 
 import lzma
+import re
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +18,7 @@ from jaxtyping import UInt16
 
 from xmr_core.base import files
 from xmr_core.base.errors import DamagedFile
+from xmr_core.base.fingerprint import content_hash
 from xmr_core.base.machine import processor
 from xmr_core.data.prepare import prepare
 from xmr_core.data.scenes.corpus import DEFAULT_AMBIGUITY
@@ -107,22 +110,33 @@ def measured(run: TrainedRun) -> tuple[dict[str, float], UInt16[np.ndarray, "r q
 
 
 def packed(ranks: UInt16[np.ndarray, "r q"]) -> bytes:
-    """Ranks as few bytes: the low ones apart from the high ones, which are nearly all zero.
+    """Ranks as few bytes: how many rows there are, then the low bytes apart from the high ones, which are nearly all 0.
 
     >>> unpacked(packed(np.array([[1, 2], [300, 4]], np.uint16))).tolist()
     [[1, 2], [300, 4]]
     """
     planes = ranks.astype("<u2").view(np.uint8).reshape(*ranks.shape, 2)
-    return lzma.compress(np.ascontiguousarray(np.moveaxis(planes, -1, 0)).tobytes(), preset=9)
+    return lzma.compress(bytes([len(ranks)]) + np.ascontiguousarray(np.moveaxis(planes, -1, 0)).tobytes(), preset=9)
 
 
-def unpacked(content: bytes, kinds: int = len(KINDS)) -> UInt16[np.ndarray, "r q"]:
-    """What `packed` was given, of so many rows. Raises: DamagedFile."""
+def unpacked(content: bytes) -> UInt16[np.ndarray, "r q"]:
+    """What `packed` was given. Raises: DamagedFile."""
     try:
-        planes = np.frombuffer(lzma.decompress(content), np.uint8).reshape(2, kinds, -1)
-    except (lzma.LZMAError, EOFError, ValueError) as e:
+        whole = lzma.decompress(content)
+        planes = np.frombuffer(whole[1:], np.uint8).reshape(2, whole[0], -1)
+    except (lzma.LZMAError, EOFError, ValueError, IndexError) as e:
         raise DamagedFile(f"no file of ranks ({e}). Fetch it again.") from None
     return planes[0].astype(np.uint16) + (planes[1].astype(np.uint16) << 8)
+
+
+def trained_on(run: TrainedRun) -> str:
+    """The processor that trained a run, as base.machine.processor names it."""
+    return re.sub(r"^cpu \((.*), \d+ cores\)$", r"\1", run.provenance.environment.device)
+
+
+def ranks_file(line: Mapping[str, object], folder: Path = FOLDER) -> Path:
+    """Where the ranks of a row are: the run, and 4 hex digits for the processor, for two may have trained it."""
+    return folder / "ranks" / f"{line['run_id']}-{content_hash(str(line['processor']))[:4]}.xz"
 
 
 def keep(job: Job, run: TrainedRun | Exception, folder: Path = FOLDER, shipped: Path = SHIPPED) -> None:
@@ -143,7 +157,8 @@ def keep(job: Job, run: TrainedRun | Exception, folder: Path = FOLDER, shipped: 
             "commit": made.environment.git_commit, "started_utc": made.started_utc, **numbers,
         }  # fmt: skip
         files.make_folder(folder / "ranks")
-        files.write_atomic(folder / "ranks" / f"{run.id}.xz", packed(ranks))
+        line["processor"] = trained_on(run)
+        files.write_atomic(ranks_file(line, folder), packed(ranks))
         if name := shipped_name(job):
             model_of(run).save_pretrained(shipped / name)
     table = pd.concat([read(folder), pd.DataFrame([line])], ignore_index=True)

@@ -86,14 +86,15 @@ def by_hand(comparisons: list[list[list[float]]]) -> list[tuple[float, float, fl
     more -= sum(float(special.polygamma(1, f / 2)) for f in freedoms) / len(freedoms)
     if more > 0:
         half = optimize.brentq(lambda x: special.polygamma(1, x) - more, 1e-6, 1e7)
-        common, lent = math.exp(centre + float(special.digamma(half)) - math.log(half)), min(2 * half, 20.0)
+        common, lent = math.exp(centre + float(special.digamma(half)) - math.log(half)), min(2 * half, 4.0)
     else:
-        common, lent = math.exp(centre), 20.0
+        common, lent = math.exp(centre), 4.0
     out = []
     for worlds, s, f in zip(comparisons, variances, freedoms, strict=True):
         pooled = (lent * common + f * s) / (lent + f)
         error = math.sqrt(pooled * sum(1 / len(own) for own in worlds)) / len(worlds)
-        out.append((sum(sum(own) / len(own) for own in worlds) / len(worlds), error, lent + f))
+        mean = sum(sum(own) / len(own) for own in worlds) / len(worlds)
+        out.append((mean, error, min(lent + f, sum(freedoms))))
     return out
 
 
@@ -110,6 +111,37 @@ def test_the_moderated_t_is_that_of_the_page(sds):
         assert tuple(made) == pytest.approx(wanted, rel=1e-6)
         assert made.above(0) == pytest.approx(1 - stats.t.cdf(made.mean / made.error, made.freedom), abs=1e-12)
         assert made.above(3) == pytest.approx(1 - made.below(3)) and made.interval()[0] < made.mean
+
+
+def test_a_comparison_that_is_named_twice_lends_itself_nothing():
+    own = drawn(5.0, 9.0, 0)
+    series = pd.Series({(w, s): v for w, of in enumerate(own) for s, v in enumerate(of)}).rename_axis(["world", "seed"])
+    for others in ([series], [-series + 3.0]):
+        made = moderated([Comparison("", own) for own in (series, *others)])
+        assert {estimate.freedom for estimate in made} == {8}
+    constant = moderated([Comparison("", series * 0 + 2.0), Comparison("", series)])
+    assert constant[0].mean == pytest.approx(2) and constant[0].above(0) < 1e-6, "no spread of its own"
+
+
+def test_a_run_that_failed_leaves_its_pair_out_and_the_verdict_stands():
+    table = rows({"a": shifted(420.0), "b": shifted(400.0)})
+    table.loc[0, "annotated both rsum"] = np.nan
+    line = verdicts(table, [claim()]).iloc[0]
+    assert line["verdict"] == "held" and abs(line["effect"] - 20) < 1 and line["runs"] == 12
+    assert compare(table, claim())[0].differences.size == 11
+
+
+def test_labels_of_one_run_are_one():
+    table = rows({"DivE": shifted(420.0), "VSE++": shifted(400.0)})
+    asked = claim(above=("smooth-Chamfer, slots",), below=("single vector",))
+    assert verdicts(table, [asked])["verdict"].item() == "held" and decision.needed(asked) == 12
+
+
+def test_of_two_processors_the_first_one_counts():
+    second = rows({"a": shifted(500.0), "b": shifted(400.0)}, processor="B")
+    first = rows({"a": shifted(420.0), "b": shifted(400.0)}, processor="Z")
+    (own,) = compare(pd.concat([first, second]), claim())
+    assert own.differences.round(6).unique().tolist() == [20.0] and len(own.differences) == 12
 
 
 def test_one_run_a_world_has_no_spread_and_is_refused():
@@ -217,6 +249,15 @@ def test_there_is_no_verdict_before_all_planned_runs_and_none_from_the_world_tha
     assert verdicts(table.assign(world=0), [claim()])["verdict"].item() == "not measured"
     light = table.assign(label=table["label"].map({"a": "DivE", "b": "PVSE"}))
     assert verdicts(light, [claim(above=("DivE",), below=("PVSE",))])["verdict"].item() == "no verdict yet", "of 12"
+
+
+def test_a_claim_without_its_runs_counts_in_its_family():
+    base = {"a": shifted(401.4), "b": [[400.0] * 3] * 4}
+    alone = verdicts(rows(base), [claim()]).iloc[0]
+    assert alone["verdict"] == "held" and alone["p held"] > 0.025 / 41
+    lacking = [claim(id=f"l{n}", above=("c",)) for n in range(40)]
+    both = verdicts(rows(base | {"c": shifted(500.0)[:1]}), [claim(), *lacking]).set_index("claim")
+    assert both.loc["l0", "verdict"] == "no verdict yet" and both.loc["c", "verdict"] != "held"
 
 
 def test_what_has_no_rows_is_not_measured():

@@ -17,9 +17,9 @@ sys.path.insert(0, str(ROOT / "scripts"))
 import run_study  # noqa: E402
 
 import xmr_core as xmr  # noqa: E402
-from xmr_core.base.errors import BadInput, DamagedFile  # noqa: E402
+from xmr_core.base.errors import BadInput, DamagedFile, Interrupted, TrainingFailed  # noqa: E402
 from xmr_core.evaluation.analysis.representations import encode_split  # noqa: E402
-from xmr_core.training.runs import train_or_load  # noqa: E402
+from xmr_core.training.runs import sweep, train_or_load  # noqa: E402
 from xmr_study import protocol, protocol_results, records  # noqa: E402
 from xmr_study.claims import CLAIMS  # noqa: E402
 from xmr_study.protocol import Job, jobs, missing  # noqa: E402
@@ -92,6 +92,21 @@ def test_the_rate_is_looked_for_one_step_past_an_edge_that_wins(best, tried):
         more = [("DivE", 72, beyond, 0, seed, value) for seed, value in enumerate((401.0, 402.0))]
         assert protocol.chosen_rate(pd.concat([table, rows(more)]), "DivE", 72) == beyond
         assert protocol.chosen_rate(pd.concat([table, rows(more[:1])]), "DivE", 72) is None, "two seeds choose"
+
+
+def test_a_run_that_failed_is_never_chosen_and_stops_no_choice():
+    table = tuned(4e-3)
+    fails = (table["label"] == "DivE") & (table["lr"] == 4e-3) & (table["seed"] == 1)
+    lost = table.assign(validation=table["validation"].mask(fails))
+    assert protocol.tried(lost, "DivE", 72)[4e-3] == -np.inf
+    for label in ("VSE++", "DivE"):
+        lost = lengths(30.0)
+        lost.loc[(lost["label"] == label) & (lost["epochs"] == 144) & (lost["seed"] == 0), "validation"] = np.nan
+        assert protocol.length(lost) == (144 if label == "VSE++" else 72)
+    first = [j for j in jobs(NONE, flickr8k="photos") if j.part == "photographs, rate" and j.label == "DivE"]
+    made = rows([(*j.key, 290.0 + n) for n, j in enumerate(first)])
+    made.loc[2, "validation"] = np.nan
+    assert protocol.photograph_rate(made, "DivE") == protocol.PHOTOGRAPH_RATES[1]
 
 
 def test_of_equal_rates_the_lower_is_chosen():
@@ -178,8 +193,9 @@ def test_the_rows_that_stand_are_runs_of_the_protocol():
     wanted = {(j.part, j.key) for j in jobs(table)}
     assert {(line[0], line[1:]) for line in table[["part", *protocol.KEY]].itertuples(index=False, name=None)} <= wanted
     assert not table.duplicated(["processor", *protocol.KEY]).any()
-    for name in table["run_id"].dropna():
-        assert records.unpacked((records.FOLDER / "ranks" / f"{name}.xz").read_bytes()).shape == (2, 30000)
+    for line in table[table["failure"].isna()].to_dict("records"):
+        shape = records.unpacked(records.ranks_file(line).read_bytes()).shape
+        assert shape == ((2, 30000) if line["dataset"] == "scenes" else (1, 6000))
 
 
 def test_every_label_of_a_claim_is_a_variant():
@@ -241,7 +257,7 @@ def test_a_run_on_photographs_is_measured_on_its_test_split(own_home, tmp_path):
     value = run.metrics.set_index(["relevance", "direction", "metric", "k"])["value"]
     assert numbers["annotated both rsum"] == pytest.approx(value["annotated", "both", "rsum", 0])
     assert ranks[0].tolist() == run.per_query.loc[run.per_query["relevance"] == "annotated", "first_rank"].tolist()
-    assert records.unpacked(records.packed(ranks), kinds=len(ranks)).tolist() == ranks.tolist()
+    assert len(ranks) == 1 and records.unpacked(records.packed(ranks)).tolist() == ranks.tolist()
 
 
 def test_a_damaged_file_of_ranks_is_told():
@@ -274,14 +290,36 @@ def test_what_is_missing_is_trained_and_a_failure_is_a_row(two_jobs, tmp_path, m
     table = records.read()
     assert table["label"].astype(str).tolist() == ["2"] and 0 < table["validation"].item() < 600
     assert table["train_seconds"].item() > 0 and table["unit_seconds"].item() > 0 and table["failure"].isna().all()
-    assert [p.stem for p in (tmp_path / "ranks").iterdir()] == table["run_id"].tolist()
-    two_jobs[:] = [two_jobs[0], Job("length", "fails", tiny_config("dive", unit="classes"))]
-    assert ask(monkeypatch, "--workers", "1") == 0
+    assert [*(tmp_path / "ranks").iterdir()] == [records.ranks_file(table.iloc[0], tmp_path)]
+    diverges, cannot = tiny_config("dive", epochs=3), tiny_config("dive", unit="classes")
+    two_jobs[:] = [Job("length", "cannot", cannot), two_jobs[0], Job("length", "diverges", diverges)]
+    real = sweep.produce
+
+    def made(plan, report):
+        if plan.config == diverges:
+            raise TrainingFailed("step 3: the loss is not finite")
+        return real(plan, report)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sweep, "produce", made)
+        assert ask(patch, "--workers", "1") == 1 and "BadInput" in capsys.readouterr().out
     table = records.read()
-    assert table["label"].astype(str).tolist() == ["2", "1", "fails"], "a run that fails stops no other"
-    assert table["failure"].iloc[2].startswith("BadInput") and table["run_id"].isna().tolist() == [False, False, True]
+    assert table["label"].tolist() == ["2", "1", "diverges"], "a run that fails stops no other"
+    assert table["failure"].iloc[2].startswith("TrainingFailed") and table["run_id"].isna().tolist() == [0, 0, 1]
     before = (tmp_path / "runs.csv").read_bytes()
-    assert ask(monkeypatch) == 0 and (tmp_path / "runs.csv").read_bytes() == before, "nothing is made twice"
+    assert ask(monkeypatch, "--workers", "1") == 1 and (tmp_path / "runs.csv").read_bytes() == before
+
+
+@pytest.mark.slow
+def test_a_worker_that_is_killed_leaves_no_row(two_jobs, tmp_path, monkeypatch, capsys):
+    def killed(*_):
+        raise Interrupted("the process that trained it ended early")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sweep, "produce", killed)
+        assert ask(patch, "--workers", "1") == 1
+    assert not (tmp_path / "runs.csv").exists() and "ended early" in capsys.readouterr().out
+    assert ask(monkeypatch, "--workers", "1") == 0 and len(records.read()) == 2
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from torch.testing import assert_close
 
 from xmr_core.base.errors import BadInput
 from xmr_core.base.tensors import unchecked
-from xmr_core.base.types import Embedding, EmbeddingSet, GaussianEmbedding
+from xmr_core.base.types import Batch, Embedding, EmbeddingSet, GaussianEmbedding
 from xmr_core.losses.adaptive_clustering import AdaptiveClustering
 from xmr_core.losses.gaussian import mean_kl_to_normal, soft_contrastive
 from xmr_core.losses.objective import Objective
@@ -87,7 +87,8 @@ def test_a_pair_that_is_left_out_is_neither_positive_nor_negative(name):
     method = Method("m", *[nn.Identity()] * 4, lambda images, captions: images.x @ captions.x.T, Objective(loss))
     images, captions = Embedding(scores.clone().requires_grad_()), Embedding(torch.eye(9, dtype=torch.float64))
     given = match.to(torch.int8) - left.to(torch.int8)
-    got, _, _ = method.loss_of(images, captions, given)
+    got, _, whole = method.loss_of(images, captions, given)
+    assert torch.equal(whole, scores), "what watches a training sees all scores"
     wanted = 0.0
     for pairs in (_without(scores, match, left), _without(scores.T, match.T, left.T)):
         total = sum(cost(s, ns) for s, ns in pairs)
@@ -100,8 +101,29 @@ def test_a_pair_that_is_left_out_is_neither_positive_nor_negative(name):
 def test_adopt_leaves_nothing_out():
     scores, match = problem(6, 6, seed=2)
     match[:] = torch.eye(6, dtype=torch.bool)
+    similarity = lambda images, captions: images.x @ captions.x.T  # noqa: E731
+    method = Method("m", *[nn.Identity()] * 4, similarity, Objective(AdaptiveClustering()))
     with pytest.raises(BadInput, match="none can be left out"):
-        AdaptiveClustering()(scores.masked_fill(~match & (scores > 0), LEFT_OUT), match)
+        method.loss_of(Embedding(scores), Embedding(torch.eye(6, dtype=torch.float64)), match.to(torch.int8))
+
+
+def test_what_mixes_images_leaves_nothing_out():
+    batch = Batch(None, None, torch.eye(2, dtype=torch.int8), None, None)
+    method = Method("m", *[nn.Identity()] * 4, lambda images, captions: images.x @ captions.x.T, Objective(InfoNCE()))
+    assert method.mixed(batch) is batch
+    method.mix = lambda batch: batch
+    with pytest.raises(BadInput, match="none can be left out"):
+        method.mixed(batch)
+
+
+def test_the_first_bias_of_siglip_does_not_see_what_is_left_out():
+    scores, match = problem(6, 9, seed=2)
+    match[range(6), range(6)] = True
+    left = (torch.rand(6, 9, generator=torch.Generator().manual_seed(1)) < 0.3) & ~match
+    loss = PairwiseSigmoid(0.1).train()
+    loss(scores.masked_fill(left, LEFT_OUT), match)
+    share = match.sum() / (~left).sum()
+    assert loss.bias.item() == pytest.approx((share.logit() - 10 * scores[~left].mean()).item(), rel=1e-5)
 
 
 def test_a_collapsed_model_sits_on_the_known_plateau():

@@ -46,6 +46,10 @@ class TrainingFailed(XmrError, RuntimeError):
     """Training diverged or collapsed; the text says at which step and what to change."""
 
 
+class Interrupted(TrainingFailed):
+    """The process that trained is gone, by no fault of the training; asked for again, it continues."""
+
+
 _LISTED = 24  # of more names than this only the nearest are said
 
 

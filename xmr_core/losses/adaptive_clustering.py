@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from xmr_core.base.errors import BadInput, require_choice, require_flag, require_number
 from xmr_core.base.tensors import checking, is_traced
-from xmr_core.losses.scores import LEFT_OUT, check_scores, mean_of_pairs
+from xmr_core.losses.scores import check_scores, mean_of_pairs
 
 FORMS = ("official", "paper")
 MODES = ("adaptive", "constant", "random")
@@ -27,6 +27,8 @@ class AdaptiveClustering(nn.Module):
         denominator, no margin, the sum of both directions (docs/differences.md#x-33 to #x-36). Its K stays near B for
         every plausible model.
 
+    It reads the scores of all pairs, so that none can be left out (`reads_all`).
+
     Args: temperature: τ. mode: 'adaptive', 'constant' (`negatives`, the authors' 3) or 'random' (uniform in 1 … B − 1).
         power: 1.25. B is the number of captions a row offers.
     Shapes: scores, match "i t" → scalar. history: K of (captions as queries, images as queries) of every call in
@@ -39,6 +41,8 @@ class AdaptiveClustering(nn.Module):
     >>> loss(torch.eye(2), torch.eye(2, dtype=torch.bool))
     tensor(0.5032)
     """
+
+    reads_all = True
 
     def __init__(
         self,
@@ -67,8 +71,6 @@ class AdaptiveClustering(nn.Module):
         scores, match = check_scores(scores, match, soft="Positives and negatives are counted here.")
         if checking() and not all(m.any(axis).all() for m in (match, ~match) for axis in (0, 1)):
             raise BadInput("every image and caption needs a matching and a non-matching partner.")
-        if checking() and (scores <= LEFT_OUT).any():
-            raise BadInput("AdOpt reads the scores of all pairs, and none can be left out. Take another objective.")
         ways = ((scores.T, match.T), (scores, match))
         chosen = tuple(self.how_many(*way) for way in ways)
         if self.training and not is_traced(scores, match):

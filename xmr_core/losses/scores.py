@@ -97,7 +97,7 @@ def _hinge(scores: Tensor, match: Tensor, margin: float, mining: str, reduction:
         if mining == "semi-hard":  # min(cost, δ) = cost − [cost − δ]₊
             cost, counted = cost - _excess(negatives, scores)[0], active
         else:
-            counted = (negatives > LEFT_OUT).sum(1, keepdim=True).expand_as(match)
+            counted = (negatives > LEFT_OUT / 2).sum(1, keepdim=True).expand_as(match)
         count, entries = torch.where(match, counted, 0).sum().clamp(min=1), match.numel()
     return torch.where(match, cost, 0.0).sum() / {"sum": 1, "mean": count, "batch_mean": entries}[reduction]
 
@@ -218,7 +218,9 @@ class PairwiseSigmoid(_Scaled):
         if self.training:
             with torch.no_grad():  # a batch without negatives says nothing of their share
                 now = ~self.bias_is_set & (target.mean() < 1)
-                bias = target.mean().logit(eps=1e-6) - scale * scores.mean()
+                judged = scores > LEFT_OUT / 2
+                share, mean = target.sum() / judged.sum(), torch.where(judged, scores, 0.0).sum() / judged.sum()
+                bias = share.logit(eps=1e-6) - scale * mean
                 self.bias.copy_(torch.where(now, bias, self.bias))
                 self.bias_is_set |= now
         logits = scores * scale + self.bias

@@ -102,7 +102,10 @@ class Method(nn.Module):
         return self.loss_of(images, captions, batch.match, epoch)
 
     def mixed(self, batch: Batch) -> Batch:
-        """The batch as it is encoded: in training some images may be mixed with others."""
+        """The batch as it is encoded: in training some images may be mixed with others. Raises: BadInput for a batch
+        that leaves pairs out, which have no degree to mix."""
+        if self.mix and self.training and batch.match.dtype == torch.int8:
+            raise BadInput(f"{self.address} mixes images, whose pairs match by degrees: none can be left out.")
         return self.mix(batch) if self.mix and self.training else batch
 
     def loss_of(
@@ -115,9 +118,12 @@ class Method(nn.Module):
             if scores.shape != match.shape:
                 gave = f"{self.similarity.name} of {self.address} gave scores {tuple(scores.shape)}"
                 raise BadInput(f"{gave}; they must be scores[image, caption], {tuple(match.shape)}.")
+        judged = scorings
         if match.dtype == torch.int8:
-            scorings, match = [scores.masked_fill(match < 0, LEFT_OUT) for scores in scorings], match > 0
-        results = [self.objective(scores, match, images, captions, epoch) for scores in scorings]
+            if getattr(getattr(self.objective, "score_loss", None), "reads_all", False):
+                raise BadInput(f"the objective of {self.address} reads the scores of all pairs: none can be left out.")
+            judged, match = [scores.masked_fill(match < 0, LEFT_OUT) for scores in scorings], match > 0
+        results = [self.objective(scores, match, images, captions, epoch) for scores in judged]
         for result in results:
             self._require_loss(result)
         totals, terms = zip(*results, strict=True)

@@ -19,7 +19,7 @@ from types import ModuleType
 from tqdm.auto import tqdm
 
 from xmr_core.base import paths
-from xmr_core.base.errors import BadInput, TrainingFailed
+from xmr_core.base.errors import BadInput, Interrupted
 from xmr_core.data.corpora import DATASETS
 from xmr_core.methods.registry import full_options, registered
 from xmr_core.training.runs.config import RunConfig
@@ -129,7 +129,7 @@ def train_or_load_all(
                     error = future.exception()
                     if executor is None and isinstance(error, BrokenExecutor):
                         said = f"the process that trained {plan.id} ended early. Ask for the run again: it continues."
-                        error = TrainingFailed(said)
+                        error = Interrupted(said)
                     elif executor is None:
                         free.append(pool)
                     ended(plan, error)
