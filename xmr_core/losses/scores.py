@@ -218,8 +218,8 @@ class PairwiseSigmoid(_Scaled):
         if self.training:
             with torch.no_grad():  # a batch without negatives says nothing of their share
                 now = ~self.bias_is_set & (target.mean() < 1)
-                judged = scores > LEFT_OUT / 2
-                share, mean = target.sum() / judged.sum(), torch.where(judged, scores, 0.0).sum() / judged.sum()
+                inside = scores > LEFT_OUT / 2
+                share, mean = target.sum() / inside.sum(), torch.where(inside, scores, 0.0).sum() / inside.sum()
                 bias = share.logit(eps=1e-6) - scale * mean
                 self.bias.copy_(torch.where(now, bias, self.bias))
                 self.bias_is_set |= now

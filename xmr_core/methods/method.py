@@ -118,12 +118,12 @@ class Method(nn.Module):
             if scores.shape != match.shape:
                 gave = f"{self.similarity.name} of {self.address} gave scores {tuple(scores.shape)}"
                 raise BadInput(f"{gave}; they must be scores[image, caption], {tuple(match.shape)}.")
-        judged = scorings
+        masked = scorings
         if match.dtype == torch.int8:
             if getattr(getattr(self.objective, "score_loss", None), "reads_all", False):
                 raise BadInput(f"the objective of {self.address} reads the scores of all pairs: none can be left out.")
-            judged, match = [scores.masked_fill(match < 0, LEFT_OUT) for scores in scorings], match > 0
-        results = [self.objective(scores, match, images, captions, epoch) for scores in judged]
+            masked, match = [scores.masked_fill(match < 0, LEFT_OUT) for scores in scorings], match > 0
+        results = [self.objective(scores, match, images, captions, epoch) for scores in masked]
         for result in results:
             self._require_loss(result)
         totals, terms = zip(*results, strict=True)
