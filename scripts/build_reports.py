@@ -18,10 +18,11 @@ from matplotlib.figure import Figure
 from scipy.stats import kendalltau
 
 from xmr_core.base import files
-from xmr_study import ledger, paper_tables, plots, records
+from xmr_study import decision, ledger, paper_tables, plots, records
 from xmr_study.ambiguity import ambiguity_gains, ambiguity_points
+from xmr_study.claims import CLAIMS
 from xmr_study.claims.claim import RSUM, Measure
-from xmr_study.decision import effects
+from xmr_study.claims.own import CAPACITY as CAPACITY_CLAIMS
 from xmr_study.ledger import DECIDED
 from xmr_study.protocol import (
     CAPACITY,
@@ -126,9 +127,14 @@ def under_way() -> dict[str, str]:
         for label, loss, mask in product(("VSE∞", "DivE"), OBJECTIVES, MASKS) if mask != "annotated"
     ]  # fmt: skip
     maps = [Measure(f"mAP@R, {d}", "exhaustive", d, "map_at_r", factor=100) for d in ("i2t", "t2i")]
-    capacity = effects(rows[rows["part"] != "ambiguity"], [*wide, ("VSE∞", "DivE, 4 × 16")], [RSUM, TRUE_RSUM])
-    masks = effects(rows[rows["part"] == "ambiguity"], masked, [RSUM, TRUE_RSUM, *maps])
+    capacity = decision.effects(rows[rows["part"] != "ambiguity"], [*wide, ("VSE∞", "DivE, 4 × 16")], [RSUM, TRUE_RSUM])
+    masks = decision.effects(rows[rows["part"] == "ambiguity"], masked, [RSUM, TRUE_RSUM, *maps])
+    own = decision.verdicts(rows, CAPACITY_CLAIMS)[["sentence", "runs", "effect", "low", "high", "by world", "verdict"]]
+    seen = [decision.can_be_seen(claim) for claim in CLAIMS if decision.can_be_seen(claim) is not None]
     return {
+        "printed": str(len(seen)),
+        "seen": str(sum(seen)),
+        "capacity_claims": markdown(own),
         "account": markdown(account[list(names)].rename(columns=names).reset_index()),
         "choices": markdown(choices),
         "capacity": markdown(capacity.drop(columns="ambiguity")) if len(capacity) else "No rows yet.",

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy import special, stats
+from scipy import optimize, special, stats
 
 from xmr_core.base.errors import BadInput
 from xmr_core.data.scenes.corpus import DEFAULT_AMBIGUITY
@@ -126,11 +126,7 @@ def prior(variances: Sequence[float], freedom: Sequence[int]) -> tuple[float, fl
     more = e.var(ddof=1) - special.polygamma(1, f / 2).mean()
     if more <= 0:
         return float(np.exp(e.mean())), np.inf
-    low, high = 1e-8, 1e8  # trigamma falls: the x with trigamma(x) = more
-    for _ in range(200):
-        middle = np.sqrt(low * high)
-        low, high = (middle, high) if special.polygamma(1, middle) > more else (low, middle)
-    half = np.sqrt(low * high)
+    half = optimize.brentq(lambda x: special.polygamma(1, x) - more, 1e-8, 1e8)
     return float(np.exp(e.mean() + special.digamma(half) - np.log(half))), float(2 * half)
 
 

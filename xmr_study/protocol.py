@@ -17,6 +17,7 @@ from xmr_study.claims import Variant
 from xmr_study.variants import comparison, labelled
 
 PARTS = ("length", "tuning", "capacity", "comparison", "hinge", "ambiguity", "photographs, rate", "photographs")
+KEY = ["label", "epochs", "lr", "world", "seed", "ambiguity", "dataset"]  # what tells the rows of runs apart
 LENGTHS, MOST_GAIN = (72, 144), 3.0  # epochs; what doubling the shorter may add, points of RSUM
 RATE, RATES = 2e-3, (1e-3, 2e-3, 4e-3, 8e-3)  # of the length; of tuning
 CHOOSING, WORLDS = 0, (1, 2, 3, 4)  # the world on which everything is chosen, and those that decide
@@ -253,7 +254,6 @@ def _jobs(rows: pd.DataFrame, assumed: bool) -> Iterator[Job]:
             if (rate := rates[base_of(variant)]) is not None:
                 ratio = STEP_MS["DivE"] / STEP_MS[variant] if variant != label else 1
                 yield _job(part, label, round(epochs * ratio), rate, world, seed)
-
     for label in ("VSE∞", "DivE"):
         for seed in range(TUNING_SEEDS):
             for warm_up, rate in product(_warm_ups(epochs), HINGE_RATES):
@@ -341,6 +341,3 @@ def missing(wanted: list[Job], rows: pd.DataFrame, processor: str) -> list[Job]:
     held = dict.fromkeys(("length", "tuning", "hinge", "photographs, rate"), anywhere)
     lacking = [job for job in wanted if job.batch not in done and job.key not in held.get(job.part, here)]
     return list({job.key: job for job in reversed(lacking)}.values())[::-1]
-
-
-KEY = ["label", "epochs", "lr", "world", "seed", "ambiguity", "dataset"]

@@ -64,6 +64,8 @@ def test_true_pairs_that_nobody_annotated_are_positives_or_neither(split):
             wanted = 1 if split.owners[caption] == image else -int(every[caption, image])
             assert left_out[i, t] == wanted
     assert {*left_out.unique().tolist()} == {-1, 0, 1}
+    annotated = Batches(split, 16, 2, seed=0, truth=truth).batch(0, 1, plan).match
+    assert torch.equal(annotated, left_out > 0), "what is true is asked for, and not only given"
 
 
 def test_features_and_words_are_those_of_the_rows(split):

@@ -127,7 +127,8 @@ def _erased(x: torch.Tensor, probability: float, rng: np.random.Generator) -> to
 # Splits and batches.
 
 
-UNITS, POSITIVES = ("images", "captions", "classes"), ("annotated", "diagonal", "exhaustive", "left out")
+UNITS, ORACLES = ("images", "captions", "classes"), ("exhaustive", "left out")
+POSITIVES = ("annotated", "diagonal", *ORACLES)
 Plan = list[tuple[np.ndarray, np.ndarray]]  # (image positions, caption positions) of each step
 
 
@@ -235,7 +236,7 @@ class Batches(Brief):
         require_fields(self, limits, {"unit": UNITS, "positives": POSITIVES})
         if self.positives == "diagonal" and self.unit == "images":
             raise BadInput("positives='diagonal' needs unit='captions' or 'classes', where every row has one caption.")
-        if self.positives in ("exhaustive", "left out") and self.truth is None:
+        if self.positives in ORACLES and self.truth is None:
             raise BadInput(f"positives={self.positives!r} needs a corpus that knows every true pair (scenes).")
         if self.unit == "classes" and self.split.classes is None:
             raise BadInput("unit='classes' needs images with classes (cub). Use unit='images' or 'captions' here.")
@@ -270,7 +271,7 @@ class Batches(Brief):
         images, captions = plan[step]
         diagonal = self.positives == "diagonal"
         match = np.eye(len(images), dtype=bool) if diagonal else self.split.relevance.dense(captions, images).T
-        if self.truth is not None:
+        if self.positives in ORACLES:
             true = self.truth.dense(captions, images).T
             match = true if self.positives == "exhaustive" else np.where(true & ~match, -1, match).astype(np.int8)
         rng, view = np.random.default_rng([self.seed, 8, epoch, step]), None

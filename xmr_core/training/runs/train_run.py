@@ -17,7 +17,7 @@ import torch
 from xmr_core.base import files, paths
 from xmr_core.base.machine import environment
 from xmr_core.base.types import Relevance
-from xmr_core.data.batches import UNKNOWN_ID, Augmentation, Batches, Split
+from xmr_core.data.batches import ORACLES, UNKNOWN_ID, Augmentation, Batches, Split
 from xmr_core.data.prepare import Prepared, prepare
 from xmr_core.evaluation.analysis.representations import encode_split, evaluate_split, set_spread
 from xmr_core.evaluation.evaluate import Provenance, evaluate
@@ -139,7 +139,7 @@ def _train(plan: Plan, report: Report, ranks: OneRank) -> None:
         torch.manual_seed(config.train.seed)
         method = build(config.method, prepared.inputs, config.form, **config.options).to(config.device)
         prepared.load_pretrained(method)
-    truth = config.positives in ("exhaustive", "left out") and prepared.corpus.relevance_sets.get("exhaustive")
+    truth = config.positives in ORACLES and prepared.corpus.relevance_sets.get("exhaustive")
     batches = Batches(
         prepared.splits["train"], config.batch_images, config.captions_per_image, config.train.seed, config.unit,
         config.positives, _augmentation(config, prepared), truth("train") if truth else None,
