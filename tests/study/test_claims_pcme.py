@@ -181,6 +181,9 @@ def test_a_caption_that_says_less_has_more_answers_and_its_uncertainty_stands_be
     truth = [truth_matrix(own, scenes[[n]])[0, 0] for n in range(len(scenes))]
     assert sum(truth) == line["answers"] and own.a[0, place] >= 0 and truth[own.image[0]]
     same = table[table["erased"] == line["erased"]]
+    fewer = said[same["caption"].to_numpy()]
+    fewer.a[:, place] = -1  # rows taken by an array are a copy
+    assert truth_matrix(fewer, scenes).sum(1).tolist() == same["answers after"].tolist()
     texts = say(said[same["caption"].to_numpy()], np.random.default_rng(0))
     with torch.inference_mode():
         items = model.encode_captions(prepared.captions([texts[same.index.get_loc(3)]]))

@@ -113,6 +113,13 @@ def test_the_moderated_t_is_that_of_the_page(sds):
         assert made.above(3) == pytest.approx(1 - made.below(3)) and made.interval()[0] < made.mean
 
 
+def test_no_comparison_has_more_degrees_than_all_together():
+    index = pd.MultiIndex.from_tuples([(1, 0), (1, 1)], names=["world", "seed"])
+    own = [Comparison("", pd.Series(values, index)) for values in ([1.0, 3.0], [1.0, 3.2], [1.0, 3.4])]
+    assert {estimate.freedom for estimate in moderated(own[:2])} == {2} and prior([2.0, 2.42], [1, 1])[1] > 2
+    assert {estimate.freedom for estimate in moderated(own)} == {3}
+
+
 def test_a_comparison_that_is_named_twice_lends_itself_nothing():
     own = drawn(5.0, 9.0, 0)
     series = pd.Series({(w, s): v for w, of in enumerate(own) for s, v in enumerate(of)}).rename_axis(["world", "seed"])
