@@ -63,11 +63,7 @@ def prepared(place: Path) -> dict[str, Path]:
 
 
 def _table(path: Path) -> None:
-    table = pd.DataFrame({name: ["1"] for name in results.COLUMNS})
-    (
-        results.append(table, path),
-        results.append_once(pd.DataFrame({"epoch": [1], "value": [1]}), path.with_name("curves.csv")),
-    )
+    results.write(pd.DataFrame({name: ["1"] for name in results.COLUMNS}), path)
 
 
 def _elements(folder: Path) -> None:
@@ -88,7 +84,7 @@ WRITERS: dict[str, tuple[Act, tuple[str, ...]]] = {  # what writes into a folder
         ("model.safetensors", "README.md", "config.json", "text_model", ".config.json.ready", files.LOCK),
     ),
     "elements": (_elements, ("elements.faiss", "elements.json", ".elements.json.ready", files.LOCK)),
-    "results": (lambda f: _table(f / "r.csv"), ("r.csv", "runs.csv", "curves.csv", ".r.csv.lock")),
+    "results": (lambda f: _table(f / "r.csv"), ("r.csv",)),
     "notebooks": (copy_notebooks, ("train.ipynb",)),
 }
 TRAPS: dict[str, Callable[[Path, Path], object]] = {
