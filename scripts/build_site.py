@@ -149,8 +149,9 @@ def notebook_page(name: str) -> nbformat.NotebookNode:
     for cell in notebook.cells:
         if cell.cell_type == "code":
             cell.outputs = [o for o in cell.outputs if not _is_noise(o)]
-            quiet = not cell.outputs and "parameters" not in cell.metadata.get("tags", [])
-            cell.metadata["tags"] = ["remove-cell" if quiet else "hide-input"]
+            tags = cell.metadata.get("tags", [])
+            quiet = not cell.outputs and "parameters" not in tags
+            cell.metadata["tags"] = ["remove-cell" if quiet else "hide-cell" if "answers" in tags else "hide-input"]
     return notebook
 
 

@@ -73,6 +73,59 @@ def problems(path: Path) -> list[str]:
     return out
 
 
+MINUTES = re.compile(r"^\*(\d+) minutes( · before it: (\[\w+\]\(\w+\.ipynb\)(, )?)+)?\*$", re.M)
+UNFORMED = {"explore", "scenes", "train", "compare_methods", "uncertainty_vs_recall", "report"}  # not in the form yet
+
+
+def course() -> dict[str, int]:
+    """The notebooks of the course → minutes, as docs/notebooks.md has them."""
+    lines = re.findall(r"^\| \[`(\w+)`\]\(\S+\) \| .* \| (\d+) \|$", GUIDE.read_text(), re.M)
+    return {name: int(minutes) for name, minutes in lines}
+
+
+def form_problems(notebook: nbformat.NotebookNode, minutes: int) -> list[str]:
+    """What a notebook of the course lacks: minutes and the answer first, few parameters, folded answers to its
+    exercises and folded bookkeeping at the end, no stored bar."""
+    first, code = notebook.cells[0].source, [c for c in notebook.cells if c.cell_type == "code"]
+    said, folded = MINUTES.search(first), {"source_hidden": True}
+    out = [] if said and int(said[1]) == minutes else [f"its first cell does not say {minutes} minutes"]
+    if not (answer := re.search(r"^\*\*Answer\.\*\* .+", first, re.M)) or len(answer[0].split()) > 90:
+        out.append("its first cell has no short answer")
+    if len(code[0].source.splitlines()) > 8:
+        out.append("more than eight lines of parameters")
+    if code[-1].metadata.get("jupyter") != folded or "bookkeeping" not in code[-1].metadata.get("tags", []):
+        out.append("its last cell is not folded")
+    asked = [
+        n for n, c in enumerate(notebook.cells) if re.search(r"Exercises\b", c.source) and c.cell_type == "markdown"
+    ]
+    answers = notebook.cells[asked[-1] + 1] if asked else None
+    if not asked or "<details><summary>Answers</summary>" not in notebook.cells[asked[-1]].source:
+        out.append("no exercises with folded answers")
+    elif answers.metadata.get("jupyter") != folded | {"outputs_hidden": True}:
+        out.append("what checks the answers is not folded")
+    return out + ["a stored bar"] * any("0%|" in json.dumps(c.outputs) for c in code)
+
+
+def test_the_course_has_its_form():
+    assert len(course()) == 15 and course().keys() > UNFORMED
+    problems = {
+        name: form_problems(nbformat.read(FOLDER / f"{name}.ipynb", 4), minutes) for name, minutes in course().items()
+    }
+    assert {name for name, found in problems.items() if found} == UNFORMED, problems
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("minutes", "hours"), ("**Answer.**", ""), ("<details>", ""), ("seed: int", "\n" * 9 + "seed: int"),
+     ("bookkeeping", "other"), ("outputs_hidden", "shown"), ("finished; made", "0%|   finished; made")],
+)  # fmt: skip
+def test_a_notebook_without_its_form_is_seen(old, new):
+    text = (FOLDER / "method_vse.ipynb").read_text()
+    assert old in text
+    changed = nbformat.reads(text.replace(old, new.replace("\n", "\\n")), 4)
+    assert len(form_problems(changed, course()["method_vse"])) == 1
+
+
 def _calls(cell) -> dict[str, str]:
     """Functions a cell calls by their name → their first two arguments, as `"small", p`."""
     nodes = ast.walk(ast.parse(cell.source)) if cell is not None else []
