@@ -33,7 +33,7 @@ def ambiguity_label(label: str, objective: str, value: float, rate: float) -> st
 
 def chosen_rates(rows: pd.DataFrame) -> dict[tuple[str, str, float], float]:
     """(variant, objective, ambiguity) → the learning rate of RATES whose run of seed 0 has the higher annotated RSUM on
-    the validation split of that world; the lower of equals. Only where both have rows. rows: of results.read.
+    the validation split of that world; the lower of equals. Only where both have rows. rows: of tidy.read.
 
     >>> chosen_rates(pd.DataFrame(columns=["variant", "metric", "seed", "value"]))
     {}
@@ -63,7 +63,7 @@ GAIN_COLUMNS = ["what", "label", "against", "ambiguity", "seeds", "gain", "low",
 def ambiguity_points(rows: pd.DataFrame) -> pd.DataFrame:
     """RSUM by all true answers of every run of the ambiguity part: columns label, objective, ambiguity, rate, seed,
     value (percent), error (for the choice of test images; NaN without one). Of two learning rates it is the chosen one
-    (`chosen_rates`); there is none before both have been run. rows: of results.read.
+    (`chosen_rates`); there is none before both have been run. rows: of tidy.read.
 
     >>> ambiguity_points(pd.DataFrame(columns=["variant", "metric", "relevance", "seed", "value"])).empty
     True

@@ -97,8 +97,29 @@ def effects(rows: pd.DataFrame, pairs: Sequence[tuple[str, str]], measures: Sequ
     return pd.DataFrame(lines, columns=columns)
 
 
-def _by_world(differences: pd.Series) -> str:
-    return " ".join(f"{world}: {value:+.1f}" for world, value in differences.groupby("world").mean().items())
+def levels(rows: pd.DataFrame, names: Sequence[str], measure: Measure = RSUM) -> pd.DataFrame:
+    """What each label reaches on the worlds that decide, in units of the measure: columns label, runs, mean, low, high
+    (95 %, the spread moderated over the labels), by world, collapsed (share of its runs, %), and the mean without
+    these. Labels with fewer than two seeds on every world are left out.
+
+    rows: of records.results, of one part, ambiguity and data set; those of WORLDS count, and of photographs all.
+    """
+    rows = rows[rows["world"].isin(WORLDS) | (rows["dataset"] != "scenes")]
+    values = {name: paired(rows, measure, (name,)).dropna() for name in names if name in set(rows["label"])}
+    own = {name: Comparison(name, v) for name, v in values.items() if len(v) and spread(v)[1]}
+    lines = []
+    for (name, c), estimate in zip(own.items(), moderated([*own.values()]), strict=True):
+        fell = rows[(rows["label"] == name) & rows["collapsed"]].set_index(["world", "seed"]).index
+        stood = c.differences[~c.differences.index.isin(fell)]
+        share = 100 * (1 - len(stood) / len(c.differences))
+        means = (estimate.mean, *estimate.interval())
+        lines.append((name, len(c.differences), *means, _by_world(c.differences, ""), share, stood.mean()))
+    columns = ["label", "runs", "mean", "low", "high", "by world", "collapsed", "mean without"]
+    return pd.DataFrame(lines, columns=columns).sort_values("mean", ascending=False, ignore_index=True)
+
+
+def _by_world(differences: pd.Series, sign: str = "+") -> str:
+    return " ".join(f"{world}: {value:{sign}.1f}" for world, value in differences.groupby("world").mean().items())
 
 
 def spread(differences: pd.Series) -> tuple[float, int]:

@@ -41,7 +41,7 @@ def ledger(*names: str, path: Path = VERDICTS) -> pd.DataFrame:
 
 
 def compared(rows: pd.DataFrame, claims: Iterable[Claim]) -> pd.DataFrame:
-    """What rows of one corpus (results.rows) say of claims: a line for each comparison, paired by seed. Columns claim,
+    """What rows of one corpus (tidy.rows) say of claims: a line for each comparison, paired by seed. Columns claim,
     above, below, seeds, effect (above − below), low, high (95 % over seeds, Student, uncorrected), verdict.
 
     'held' where the interval lies beyond the claim's bound on its side, 'contradicted' on the other; else, or with

@@ -70,10 +70,10 @@ def close(
     the completion record (`finish`).
 
     name: of the notebook, which names the folder. figures: file name without ending → matplotlib figure. tables: the
-    same → frame; 'rows' has the form of study.results.rows and is written as such. summary: a few numbers.
+    same → frame; 'rows' has the form of study.tidy.rows and is written as such. summary: a few numbers.
     Raises: BadInput for no figure; CannotWrite.
     """
-    from xmr_study import results
+    from xmr_study import tidy
 
     if not figures:
         raise BadInput(f"notebook {name} has no figure to save.")
@@ -87,7 +87,7 @@ def close(
     for label, table in tables.items():
         made[label] = folder / f"{label}.csv"
         if label == "rows":
-            results.write(table, made[label])
+            tidy.write(table, made[label])
         else:
             storage.write_atomic(made[label], table.to_csv(index=False))
     finish(folder, parameters, made, summary)  # a value would be shown below the cell, and it is a path of this machine

@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 from scipy.stats import t as student
 
-from xmr_study import results
+from xmr_study import tidy
 from xmr_study.protocol import canonical, labels, variants
-from xmr_study.results import latest
+from xmr_study.tidy import latest
 
 FOLDER = Path(__file__).resolve().parents[1] / "reports" / "protocol"
 EPOCHS, LONGER, SHORTER, FLICKR_LONGER = 72, 144, (8, 24), 40
@@ -35,7 +35,7 @@ def run_label(label: str) -> str:
 def protocol_rows(folder: Path = FOLDER) -> pd.DataFrame:
     """All rows that the protocol's runs have so far, tuning included; none where there are no such files."""
     path = folder / "results.csv"
-    return results.read(path) if path.exists() else pd.DataFrame(columns=list(results.COLUMNS))
+    return tidy.read(path) if path.exists() else pd.DataFrame(columns=list(tidy.COLUMNS))
 
 
 def ablation_rows(folder: Path = FOLDER) -> pd.DataFrame:
@@ -55,7 +55,7 @@ def deciding(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows that compare methods, on the worlds on which nothing was chosen: without tuning and budget curves; of a
     label that was run longer those rows only (`longest`); and each under every label that means the same run.
 
-    >>> deciding(pd.DataFrame(columns=list(results.COLUMNS))).empty
+    >>> deciding(pd.DataFrame(columns=list(tidy.COLUMNS))).empty
     True
     """
     rows = longest(rows)
@@ -95,7 +95,7 @@ def convergence(rows: pd.DataFrame, curves: pd.DataFrame, labels: Sequence[str],
         gain = mean over runs of 100 (max_t v_t − max_{t ≤ 3E/4} v_t),   best = mean of (best epoch + 1) / E
 
     v_t: RSUM of epoch t on the validation split, as a fraction of 6; E: epochs. converged: gain below 2 points and best
-    below 0.95. rows: of results.read. curves: columns run_id, epoch (from 0), value.
+    below 0.95. rows: of tidy.read. curves: columns run_id, epoch (from 0), value.
     Source: docs/protocol.md#protocol-budget.
 
     >>> curves = pd.DataFrame({"run_id": "a", "epoch": range(8), "value": [0, 1, 2, 3, 3, 3, 3.01, 3]})
@@ -173,7 +173,7 @@ def method_results(
 ) -> pd.DataFrame:
     """One line per name that has rows, the best annotated RSUM first; COLUMNS.
 
-    rows: of one corpus, of results.read. best epoch: mean over runs, counted from 1. converged, gain (what the last
+    rows: of one corpus, of tidy.read. best epoch: mean over runs, counted from 1. converged, gain (what the last
     quarter of the epochs added, points): of `convergence`, empty without curves. rsum low and high are the ends of the
     interval, lowest and highest those of the seeds. train seconds: median over runs. scoring: columns label, ms (1,000
     images against 5,000 captions).

@@ -55,6 +55,24 @@ def read(folder: Path = FOLDER) -> pd.DataFrame:
     return pd.read_csv(path, dtype={"commit": str, "label": str}) if path.exists() else pd.DataFrame(columns=COLUMNS)
 
 
+COLLAPSED = 50.0  # points of validation RSUM below the median of the same runs
+
+
+def results(folder: Path = FOLDER) -> pd.DataFrame:
+    """The runs of the study as a frame, a line each: the columns of `read`, `method`, and whether a run `collapsed`
+    (docs/protocol.md#protocol-budget: its validation RSUM lies more than COLLAPSED below the median of its label at
+    that rate, length, ambiguity and data set; one that failed has no numbers and is none of these).
+
+    >>> bool(results(Path("no such folder")).empty)
+    True
+    """
+    rows = read(folder)
+    same = [name for name in KEY if name not in ("world", "seed")]
+    median = rows.groupby(same)["validation"].transform("median")
+    method = rows["label"].map({label: name for label, (name, _) in variants().items()})
+    return rows.assign(method=method, collapsed=rows["validation"] < median - COLLAPSED)
+
+
 def shipped_name(job: Job) -> str:
     """The folder in xmr_core/shipped of a compared method's model: of its first seed on the first world that decides;
     '' for every other run.

@@ -20,7 +20,7 @@ from xmr_core.methods.registry import build
 from xmr_core.training.runs.ensemble import ensemble_of
 from xmr_core.training.runs.folder import TrainedRun
 from xmr_core.training.runs.sweep import train_or_load_all
-from xmr_study import results
+from xmr_study import tidy
 from xmr_study.claims import Variant
 from xmr_study.examples import canvases
 from xmr_study.variants import comparison, config_from, label_of, seeds, variant_configs
@@ -219,7 +219,7 @@ class Runs:
             run.with_metrics(next(extra[label])) if label in extra else run
             for run, label in zip(self.runs, self.labels, strict=True)
         ]
-        return results.rows(measured, self.labels)
+        return tidy.rows(measured, self.labels)
 
     def chance(self) -> float:
         """The RSUM on annotated pairs that a random ranking has on this test split, in percent of 600."""

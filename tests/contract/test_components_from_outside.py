@@ -23,7 +23,7 @@ from xmr_core.models.load import load as load_model
 from xmr_core.training.runs import folder, load, train_or_load
 from xmr_study import base_config, protocol
 from xmr_study.cli import main
-from xmr_study.results import study_rows
+from xmr_study.tidy import study_rows
 
 ITS_OPTION = 'k: int = option(3, "how many", least=1)'
 OWN_LOSS = RIGHT.replace(ITS_OPTION, 'objective: str = option("own", "its loss", choices=("own",))')

@@ -37,7 +37,7 @@ def test_workers_train_it_and_it_is_compared(runs):
     assert [run.id.rpartition("-")[0] for run in runs[1:]] == ["toy-maxsim-scenes-s0"] * 2 and runs[1].id != runs[2].id
     labels = ["VSE++", "Toy MaxSim", "Toy MaxSim i2t"]
     assert len(study.seed_means(study.run_table(runs, labels), ["rsum annotated"])) == 3
-    assert set(study.results.rows(runs, labels)["variant"]) == set(labels)
+    assert set(study.tidy.rows(runs, labels)["variant"]) == set(labels)
 
 
 def test_it_is_loaded_by_its_id_and_exported(runs, tmp_path):

@@ -29,7 +29,7 @@ from xmr_core.retrieval.index import open_index, save_index
 from xmr_core.retrieval.judgments import Judgments
 from xmr_core.retrieval.library import example_library, example_model
 from xmr_core.retrieval.ranking import search
-from xmr_study import results
+from xmr_study import tidy
 from xmr_study.cli import main
 from xmr_study.notebook import copy_notebooks
 
@@ -63,7 +63,7 @@ def prepared(place: Path) -> dict[str, Path]:
 
 
 def _table(path: Path) -> None:
-    results.write(pd.DataFrame({name: ["1"] for name in results.COLUMNS}), path)
+    tidy.write(pd.DataFrame({name: ["1"] for name in tidy.COLUMNS}), path)
 
 
 def _elements(folder: Path) -> None:

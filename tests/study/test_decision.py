@@ -284,3 +284,17 @@ def test_what_a_paper_prints_stands_beside_what_can_be_seen():
     assert own["scan-vsepp"] is None and own["dive-ambiguous-wide-i2t"] is None, "nothing printed, or no RSUM"
     seen = {c.id: decision.can_be_seen(c) for c in CLAIMS}
     assert seen["dive-slots-global"] and seen["dive-vse-infty"] is False and seen["scan-vsepp"] is None
+
+
+def test_levels_have_their_mean_with_and_without_collapsed_runs():
+    values = {"a": [[10.0, 12.0, 200.0], [20.0, 22.0, 24.0]], "b": [[300.0, 310.0, 305.0], [290.0, 295.0, 300.0]]}
+    table = rows(values).assign(collapsed=False)
+    table.loc[(table["label"] == "a") & (table["world"] == 1) & (table["seed"] == 2), "collapsed"] = True
+    out = decision.levels(table, ["a", "b", "nobody"])
+    assert out["label"].tolist() == ["b", "a"] and out["runs"].tolist() == [6, 6]
+    a = out.set_index("label").loc["a"]
+    assert a["mean"] == pytest.approx((222 / 3 + 66 / 3) / 2) and a["collapsed"] == pytest.approx(100 / 6)
+    assert a["mean without"] == pytest.approx((10 + 12 + 20 + 22 + 24) / 5) and a["by world"] == "1: 74.0 2: 22.0"
+    estimate = moderated([Comparison("", s) for s in (decision.paired(table, decision.RSUM, (n,)) for n in "ab")])[0]
+    assert (a["low"], a["high"]) == pytest.approx(estimate.interval())
+    assert decision.levels(table[table["seed"] == 0], ["a"]).empty, "one seed has no spread"

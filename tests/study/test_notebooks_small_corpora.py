@@ -14,7 +14,7 @@ from notebook_cells import FOLDER, layout_only, run_cells
 
 from xmr_core.base.errors import BadInput
 from xmr_core.training.runs import config, sweep
-from xmr_study import results
+from xmr_study import tidy
 from xmr_study.parameters import declared_parameters
 
 KARPATHY = ("folder", "coco")
@@ -81,7 +81,7 @@ def corpora(tmp_path_factory):
         patch.setattr("matplotlib.figure.Figure.savefig", layout_only)
         small = config._SIZES["photographs", "quick"] | {"d": 16, "batch_images": 16, "features": COMMON["features"]}
         patch.setitem(config._SIZES, ("photographs", "quick"), small)
-        patch.setattr("xmr_study.results.study_rows", cache(results.study_rows))
+        patch.setattr("xmr_study.tidy.study_rows", cache(tidy.study_rows))
         yield data_root
 
 

@@ -387,3 +387,17 @@ def test_a_method_counts_as_converged_by_gain_and_best_epoch(values, best, conve
     table = pd.DataFrame({"run_id": ["r"], "variant": "DivE", "epochs": 8, "best_epoch": best})
     table = protocol_results.convergence(table, curve(values), ["DivE", "PVSE"], 8)
     assert table["converged"].tolist() == [converged]
+
+
+def test_a_run_collapsed_if_it_lies_far_below_the_median_of_the_same_runs(tmp_path):
+    line = dict.fromkeys(records.COLUMNS) | dict(
+        zip(protocol.KEY, ("DivE", 72, 2e-3, 1, 0, 0.05, "scenes"), strict=True)
+    )
+    reached = [400.0, 390.0, 350.0, 410.0, 405.0, None]
+    lines = [line | {"seed": n, "validation": value} for n, value in enumerate(reached)]
+    lines += [line | {"validation": value, "lr": 8e-3} for value in (100.0, 100.0)]  # a bad rate is none
+    pd.DataFrame(lines).to_csv(tmp_path / "runs.csv", index=False)
+    assert not records.results(tmp_path)["collapsed"].any() and set(records.results(tmp_path)["method"]) == {"dive"}
+    lines[2]["validation"] = 349.9
+    pd.DataFrame(lines).to_csv(tmp_path / "runs.csv", index=False)
+    assert records.results(tmp_path)["collapsed"].tolist() == [False, False, True, *[False] * 5]

@@ -8,7 +8,7 @@ from tiny import tiny_config
 import xmr_study as study
 from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.training.runs import train_or_load_all
-from xmr_study import results
+from xmr_study import tidy
 
 
 @pytest.fixture(scope="module")
@@ -19,8 +19,8 @@ def runs(shared_home):
 
 
 def test_rows_are_tidy_fractions_with_their_origin(runs):
-    table = results.rows(runs, ["a", "a", "b"])
-    assert list(table) == list(results.COLUMNS)
+    table = tidy.rows(runs, ["a", "a", "b"])
+    assert list(table) == list(tidy.COLUMNS)
     fractions = table[table["metric"].isin(["recall", "r_precision", "map_at_r"])]
     assert fractions["value"].between(0, 1).all() and set(table["relevance"]) == {"annotated", "exhaustive", ""}
     assert (table["origin"] == "ours").all() and table["numerics"].str.fullmatch("[0-9a-f]{12}").all()
@@ -30,28 +30,28 @@ def test_rows_are_tidy_fractions_with_their_origin(runs):
 
 def test_a_commit_of_digits_comes_back_as_it_was(runs, tmp_path):
     for commit in ("000123456789", "12e456789012"):
-        results.write(results.rows(runs).assign(git_commit=commit, numerics=commit), tmp_path / "rows.csv")
-        back = results.read(tmp_path / "rows.csv")
+        tidy.write(tidy.rows(runs).assign(git_commit=commit, numerics=commit), tmp_path / "rows.csv")
+        back = tidy.read(tmp_path / "rows.csv")
         assert set(back["git_commit"]) == set(back["numerics"]) == {commit}
 
 
 def test_rows_are_written_whole_and_read_back(runs, tmp_path):
-    table, path = results.rows(runs), tmp_path / "rows.csv"
-    results.write(table, path)
-    back = results.read(path)
+    table, path = tidy.rows(runs), tmp_path / "rows.csv"
+    tidy.write(table, path)
+    back = tidy.read(path)
     assert np.allclose(back["value"], table["value"].to_numpy(), rtol=1e-8, atol=0)
-    others = [c for c in results.COLUMNS if c not in ("value", "n_queries")]
+    others = [c for c in tidy.COLUMNS if c not in ("value", "n_queries")]
     differing = [c for c in others if (back[c].astype(str).to_numpy() != table[c].astype(str).to_numpy()).any()]
     assert not differing, "provenance comes back with every number"
-    results.write(table[table["seed"] == 0], path)
-    assert set(results.read(path)["seed"]) == {0}, "write replaces what an older execution left"
+    tidy.write(table[table["seed"] == 0], path)
+    assert set(tidy.read(path)["seed"]) == {0}, "write replaces what an older execution left"
     path.write_text("a,b\n1,2\n")
     with pytest.raises(DamagedFile):
-        results.read(path)
+        tidy.read(path)
 
 
 def test_rows_of_the_protocol_before_lie_beside_their_runs(runs, tmp_path):
-    table, path = results.rows(runs).assign(git_dirty=False), tmp_path / "results.csv"
+    table, path = tidy.rows(runs).assign(git_dirty=False), tmp_path / "results.csv"
     of_runs = [
         "run_id", "method", "form", "dataset", "size", "seed", "origin", "epochs", "best_epoch", "train_seconds",
         "parameters", "git_commit", "git_dirty", "numerics", "torch", "device", "started_utc", "world",
@@ -59,15 +59,15 @@ def test_rows_of_the_protocol_before_lie_beside_their_runs(runs, tmp_path):
     own = table[of_runs].drop_duplicates("run_id")
     table.drop(columns=of_runs[1:]).to_csv(path, index=False)
     own.to_csv(tmp_path / "runs.csv", index=False)
-    assert results.read(path)["seed"].tolist() == table["seed"].tolist()
+    assert tidy.read(path)["seed"].tolist() == table["seed"].tolist()
     own[:-1].to_csv(tmp_path / "runs.csv", index=False)
     with pytest.raises(DamagedFile, match="lacks runs"):
-        results.read(path)
+        tidy.read(path)
 
 
 def test_per_run_agrees_with_the_rows(runs):
     table = study.run_table(runs, ["x"] * 3)
-    rsum = results.rows(runs).query("metric == 'rsum' and relevance == 'exhaustive'")["value"].to_numpy()
+    rsum = tidy.rows(runs).query("metric == 'rsum' and relevance == 'exhaustive'")["value"].to_numpy()
     assert np.allclose(table["rsum exhaustive"], 100 * rsum)
     assert table["rsum exhaustive"].between(table["rsum exhaustive low"], table["rsum exhaustive high"]).all()
     assert (table["log variance"] < 0).all() and list(table["seed"]) == [0, 1, 2]
@@ -118,7 +118,7 @@ def test_a_later_measurement_of_the_same_seed_takes_the_place_of_the_earlier():
         {"run_id": "old", "variant": "K=4", "seed": 0, "value": 1.0, **number},
         {"run_id": "new", "variant": "α=4", "seed": 0, "value": 3.0, **number},
     ]
-    kept = results.latest(pd.DataFrame([run | line for line in lines]).reindex(columns=list(results.COLUMNS)))
+    kept = tidy.latest(pd.DataFrame([run | line for line in lines]).reindex(columns=list(tidy.COLUMNS)))
     assert kept[["variant", "metric", "value"]].to_numpy().tolist() == [
         ["α=4", "val_rsum", 9.0], ["α=4", "rsum", 2.0], ["K=4", "rsum", 1.0], ["α=4", "rsum", 3.0],
     ]  # fmt: skip
