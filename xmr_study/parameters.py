@@ -36,6 +36,18 @@ _FRACTIONS = ("compare", "share", "shares", "level", "word_drop")
 _PLACES = {"results_file": Path.is_file, "data_root": Path.is_dir, "images": Path.is_dir}
 _MAY_BE_EMPTY = ("ensembles",)  # what is added to a table, which is there without
 _MAY_BE_ZERO = ("n_seeds", "seed", "world_seed")
+COMMON = {  # what every notebook with runs takes, on the last two lines of its parameters → what it is
+    "dataset": "scenes, or flickr8k, flickr30k, coco, cub, precomputed, folder (with data_root)",
+    "data_root": "folder of the files of the data set; scenes needs none",
+    "preset": "quick (a minute or two), study (larger, five seeds), published (the papers' scale)",
+    "seed": "first seed",
+    "n_seeds": "seeds of everything that is compared; 0 keeps the number of the preset",
+    "epochs": "0 keeps the number of the preset",
+    "features": "image features: auto, or what docs/data.md lists",
+    "image_model": "vision model of transformers (folder or hub name), empty: what is installed or the corpus's own",
+    "text_model": "text model of transformers (folder or hub name), empty for word vectors and a GRU",
+    "device": "auto, cpu or cuda",
+}
 
 
 def check_values(values: Mapping[str, object], defaults: Mapping[str, object] | None = None) -> None:
@@ -101,7 +113,7 @@ _WRITTEN = {float: "0.5 or 1.0e-4 (YAML wants the point)", list: "'[1, 2]'", boo
 
 @dataclass(frozen=True)
 class Parameter:
-    """One line of a parameters cell: `alpha: float = 16.0  # inverse temperature`."""
+    """What a parameters cell declares: `alpha: float = 16.0  # inverse temperature` (COMMON have their help there)."""
 
     name: str
     type: str
@@ -131,7 +143,7 @@ class Parameters(dict):
 def parse_parameters(source: str) -> dict[str, Parameter]:
     """The parameters of a parameters cell, by name.
 
-    Raises: BadInput for a line that is not `name: type = literal  # help`, or a type that cannot be checked.
+    Raises: BadInput for a statement that is not `name: type = literal  # help`, or a type that cannot be checked.
 
     >>> parse_parameters("alpha: float = 16.0  # inverse temperature")["alpha"].help
     'inverse temperature'
@@ -146,7 +158,9 @@ def parse_parameters(source: str) -> dict[str, Parameter]:
     for node in body:
         try:
             kind, value = ast.unparse(node.annotation).strip("'\""), ast.literal_eval(node.value)
-            out[node.target.id] = Parameter(node.target.id, kind, value, comments.get(node.end_lineno, ""))
+            out[node.target.id] = Parameter(
+                node.target.id, kind, value, comments.get(node.end_lineno, COMMON.get(node.target.id, ""))
+            )
         except (ValueError, TypeError, AttributeError, RecursionError, MemoryError):  # no annotation, value or literal
             raise BadInput(f"line {node.lineno} of the parameters cell is not 'name: type = value  # help'.") from None
     for parameter in out.values():
