@@ -53,6 +53,18 @@ def test_the_pages_that_sphinx_makes(sources, tmp_path):
     everything = "".join(p.read_text() for p in (tmp_path / "html").rglob("*.html"))
     assert str(tmp_path) not in everything and not re.search("mathjax(?!_ignore)", everything, re.I)
     assert not re.findall(r"<script[^>]+https?:", everything)
+    assert not raw_latex(everything)
+
+
+def raw_latex(pages: str) -> list[str]:
+    """Formulas that a reader would see as they are written, or in the place of one that could not be converted."""
+    shown = re.sub(r"<(script|style|pre|code|annotation)\b.*?</\1>", "", pages, flags=re.S)
+    return re.findall(r"\$\$|\\[a-zA-Z]{2,}", shown) + re.findall(r"<code>\\[a-zA-Z]+", pages)
+
+
+def test_raw_latex_is_seen():
+    assert not raw_latex("<pre>$$\\frac 1 2$$</pre><math>x</math><code>x</code>")
+    assert len(raw_latex("$$ a $$")) == 2 and raw_latex(r"a \frac{1}{2}") and raw_latex(r"<code>\unknown{x}</code>")
 
 
 def test_links_out_of_the_site_lead_to_the_repository():
