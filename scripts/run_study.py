@@ -61,7 +61,13 @@ def train(asked: argparse.Namespace) -> int:
         new = {run_id: job for run_id, job in jobs.items() if run_id not in tried}
         named.update(new)
         tried.update(dict.fromkeys(new))
-        return [job.config for job in new.values()]
+        lacking = []
+        for run_id, job in new.items():
+            if (run := plan_run(job.config).finished()) is None:
+                lacking.append(job.config)
+            else:  # a start before this one trained it and was stopped before its row
+                write(run_id, run)
+        return lacking if lacking or not new else configs()  # the rows just written may name others
 
     def write(run_id: str, run: TrainedRun | Exception) -> None:
         if (job := named.pop(run_id, None)) is not None:
@@ -78,8 +84,7 @@ def train(asked: argparse.Namespace) -> int:
             tried[plan_run(config).id] = error
 
     ended = dict(each=lambda run: write(run.id, run), failed=give_up, more=configs)
-    for run in train_or_load_all(configs(), asked.workers, progress=sys.stderr.isatty(), **ended):
-        write(run.id, run)  # what was finished before, and had no row
+    train_or_load_all(configs(), asked.workers, progress=sys.stderr.isatty(), **ended)
     lacking = {run_id: error for run_id, error in tried.items() if error is not None}
     for run_id, error in lacking.items():
         print(f"{run_id} has no row: {type(error).__name__}: {error}")

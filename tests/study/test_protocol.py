@@ -368,7 +368,14 @@ def test_a_kill_before_the_row_loses_nothing(two_jobs, tmp_path, monkeypatch):
         with pytest.raises(KeyboardInterrupt):
             ask(monkeypatch, "--label", "1", "--workers", "1")
     assert not (tmp_path / "runs.csv").exists()
-    assert ask(monkeypatch, "--label", "1", "--workers", "1") == 0 and len(records.read()) == 1
+
+    def no_time(*_):
+        raise Interrupted("stopped again")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sweep, "produce", no_time)
+        assert ask(patch, "--workers", "1") == 1
+    assert records.read()["label"].astype(str).tolist() == ["1"], "its row does not wait for what is trained after it"
 
 
 # the protocol before
