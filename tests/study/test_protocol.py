@@ -360,11 +360,11 @@ def _first(label: str) -> Job:
 
 @pytest.mark.slow
 def test_a_kill_before_the_row_loses_nothing(two_jobs, tmp_path, monkeypatch):
-    def killed(path, text):
+    def killed(ranks):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(records.files, "write_atomic", killed)
+        patch.setattr(records, "packed", killed)
         with pytest.raises(KeyboardInterrupt):
             ask(monkeypatch, "--label", "1", "--workers", "1")
     assert not (tmp_path / "runs.csv").exists()
