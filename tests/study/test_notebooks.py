@@ -74,7 +74,7 @@ def problems(path: Path) -> list[str]:
 
 
 MINUTES = re.compile(r"^\*(\d+) minutes( · before it: (\[\w+\]\(\w+\.ipynb\)(, )?)+)?\*$", re.M)
-UNFORMED = {"explore", "scenes", "train", "compare_methods", "uncertainty_vs_recall", "report"}  # not in the form yet
+UNFORMED = {"explore", "train", "compare_methods", "uncertainty_vs_recall", "report"}  # not in the form yet
 
 
 def course() -> dict[str, int]:
