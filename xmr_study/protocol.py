@@ -339,5 +339,8 @@ def missing(wanted: list[Job], rows: pd.DataFrame, processor: str) -> list[Job]:
     done = {batch for batch, keys in batches.items() if any(keys <= held for held in made.values())}
     here, anywhere = made.get(processor, set()), set().union(*made.values())
     held = dict.fromkeys(("length", "tuning", "hinge", "photographs, rate"), anywhere)
-    lacking = [job for job in wanted if job.batch not in done and job.key not in held.get(job.part, here)]
-    return list({job.key: job for job in reversed(lacking)}.values())[::-1]
+    lacking: dict[tuple, Job] = {}
+    for job in wanted:
+        if job.batch not in done and job.key not in held.get(job.part, here):
+            lacking.setdefault(job.key, job)
+    return [*lacking.values()]
