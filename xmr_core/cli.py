@@ -29,7 +29,7 @@ def main(argv: list[str] | None = None, parts: tuple = PARTS) -> int:
     for part in parts:
         part.add_to(declared)
     arguments, rest = parser.parse_known_args(argv)
-    if many := {"train": "option", "evaluate": "corpus"}.get(arguments.command):
+    if many := {"train": "option", "options": "option", "evaluate": "corpus"}.get(arguments.command):
         # argparse takes several words only where they stand together
         free = [w for w in rest if not w.startswith("-") and ("=" in w or many == "corpus")]
         setattr(arguments, many, getattr(arguments, many) + free)

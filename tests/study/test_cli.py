@@ -35,14 +35,15 @@ def run(*words) -> subprocess.CompletedProcess:
 
 
 @pytest.mark.parametrize("words", ["dive --preset study epochs=2 d=8", "dive epochs=2 --preset study d=8"])
-def test_options_of_a_training_may_stand_anywhere(words, monkeypatch):
+@pytest.mark.parametrize("command", ["train", "options"])
+def test_options_of_a_training_may_stand_anywhere(command, words, monkeypatch):
     seen = []
-    monkeypatch.setitem(commands.COMMANDS, "train", lambda arguments: seen.append(arguments) or 0)
-    assert main(["train", *words.split()]) == 0
+    monkeypatch.setitem(commands.COMMANDS, command, lambda arguments: seen.append(arguments) or 0)
+    assert main([command, *words.split()]) == 0
     assert (seen[0].option, seen[0].flags, seen[0].method) == (["epochs=2", "d=8"], ["preset=study"], "dive")
     for wrong in ("more", "--unknown"):
         with pytest.raises(SystemExit):
-            main(["train", *words.split(), wrong])
+            main([command, *words.split(), wrong])
     assert len(seen) == 1
 
 

@@ -12,7 +12,7 @@ from scipy.stats import t as student
 import xmr_study as study
 from xmr_core.base.errors import BadInput
 from xmr_study import ambiguity as ambiguity
-from xmr_study import plots, results
+from xmr_study import plots, tidy
 from xmr_study.ambiguity import AMBIGUITIES, ambiguity_label
 from xmr_study.claims import CLAIMS
 from xmr_study.claims.claim import Claim, Measure
@@ -26,7 +26,7 @@ from xmr_study.protocol_results import (
     variant_results,
 )
 
-NONE = pd.DataFrame(columns=list(results.COLUMNS))
+NONE = pd.DataFrame(columns=list(tidy.COLUMNS))
 LATER = "2100-01-01T00:00:00+00:00"
 
 
@@ -45,7 +45,7 @@ def rows(name: str, values: list[float], **more) -> pd.DataFrame:
             line |= {"relevance": kind}
             lines.append(line | {"metric": "rsum", "value": (value + extra) / 100} | fixed)
             lines.append(line | {"metric": "rsum_error", "value": 0.02} | fixed)
-    return pd.DataFrame(lines).reindex(columns=list(results.COLUMNS))
+    return pd.DataFrame(lines).reindex(columns=list(tidy.COLUMNS))
 
 
 VALUES = {"VSE∞": [450, 452, 448, 450, 450], "DivE": [470, 468, 472, 471, 469], "SAF": [520, 522, 518, 520, 520]}
@@ -62,7 +62,7 @@ def compared() -> pd.DataFrame:
 
 
 def stored(folder: Path, table: pd.DataFrame) -> Path:
-    results.write(table.assign(git_dirty=False), folder / "results.csv")
+    tidy.write(table.assign(git_dirty=False), folder / "results.csv")
     scoring = pd.DataFrame({"label": ["VSE∞", "DivE", "SAF"], "ms": [5.0, 250.0, 9000.0]})
     scoring.to_csv(folder / "scoring.csv", index=False)
     return folder

@@ -8,14 +8,13 @@ import pandas as pd
 from jaxtyping import Float, UInt8
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
+from matplotlib.patheffects import withStroke
 
 from xmr_core.base.errors import BadInput
 from xmr_core.base.paths import plain_math
 from xmr_core.base.types import Corpus
 from xmr_core.data.batches import Split
 from xmr_study.plots.style import COLOURS, start, wrapped
-
-_DIM = 0.7  # how bright a cell without weight is among many small ones, where dark cells would hide objects
 
 
 def gallery(corpus: Corpus, split: Split, n: int = 12, columns: int = 4, captions: int = 2) -> Figure:
@@ -41,8 +40,8 @@ def slot_attention(
 ) -> Figure:
     """Attention of each of k set elements in each of t rounds: one row per element, one column per round.
 
-    Cells with more attention are brighter. captions: the caption nearest to each element, shown beside its row. own:
-    whether it is one of the image's own captions, marked by a tick or a cross.
+    Lines enclose where an element has half of its largest weight, thin ones a quarter. captions: the caption nearest to
+    each element, shown beside its row. own: whether it is one of the image's own captions, marked by a tick or a cross.
 
     >>> len(slot_attention(np.zeros((4, 4, 3), np.uint8), np.ones((1, 2, 4)) / 4).axes)
     4
@@ -54,7 +53,7 @@ def slot_attention(
         _show(row[0], image)
         row[0].set_ylabel(f"element {element + 1}", fontsize=9)
         for ax, weights in zip(row[1 : rounds + 1], maps[:, element], strict=True):
-            _show(ax, dimmed(image, weights, float(maps[:, element].max()), _DIM))
+            _attend(ax, image, weights, float(maps[:, element].max()))
         if len(captions):
             mark = "" if not len(own) else "✓ " if own[element] else "✗ "
             text = mark + wrapped(captions[element], 28, 5)
@@ -70,7 +69,8 @@ def slot_attention(
 def word_attention(
     image: UInt8[np.ndarray, "h w 3"], weights: Float[np.ndarray, "q l"], words: Sequence[str], columns: int = 6
 ) -> Figure:
-    """Attention of each word to the cells of an image. weights: one row per word; all share one scale.
+    """Attention of each word to the cells of an image, as lines at half of the largest weight and, thin, a quarter of
+    it. weights: one row per word; all share one scale.
 
     >>> [ax.get_title() for ax in word_attention(np.zeros((4, 4, 3), np.uint8), np.ones((1, 4)), ["dog"]).axes]
     ['image', 'dog']
@@ -81,7 +81,7 @@ def word_attention(
     fig, axes = _grid(lines, columns, 1.5 * columns, 1.75 * lines)
     _show(axes.flat[0], image, "image")
     for ax, word, row in zip(axes.flat[1:], words, weights, strict=False):
-        _show(ax, dimmed(image, row, float(weights.max()), _DIM), word)
+        _attend(ax, image, row, float(weights.max()), word)
     for ax in axes.flat[panels:]:
         ax.set_visible(False)
     return fig
@@ -98,6 +98,19 @@ def _show(ax: plt.Axes, image: np.ndarray, title: str = "") -> None:
     ax.imshow(image, interpolation="nearest")
     ax.set(xticks=[], yticks=[])
     ax.set_title(title, fontsize=9)
+
+
+def _attend(ax: plt.Axes, image: np.ndarray, weights: np.ndarray, top: float, title: str = "") -> None:
+    """The image, a little faded, and lines around the cells with half and a quarter of the weight `top`."""
+    edge, (height, width) = round(len(weights) ** 0.5), image.shape[:2]
+    _show(ax, (0.7 * image + 0.3 * 255).astype(np.uint8), title)
+    ends = [np.r_[-0.5, (np.arange(edge) + 0.5) * n / edge - 0.5, n - 0.5] for n in (width, height)]
+    cells = np.pad(weights.reshape(edge, edge), 1, mode="edge")  # so that lines reach the border
+    halo = [withStroke(linewidth=3.2, foreground="white")]
+    for level, line in ((0.25, 0.9), (0.5, 1.8)):
+        if cells.min() < level * top < cells.max():
+            drawn = ax.contour(*ends, cells, levels=[level * top], colors="black", linewidths=line)
+            drawn.set_path_effects(halo)
 
 
 def dimmed(
