@@ -27,10 +27,11 @@ _NAMES = {  # parameter → what refuses a wrong word
     "dataset": lambda value: value == "scenes" or reader_of(value),
     "method": method_spec,
     "device": resolve_device,
-    "preset": lambda value: require_choice("preset", value, PRESETS),
+    "preset": lambda value: require_choice("preset", value, (TRAINED, *PRESETS)),
     "size": lambda value: require_choice("size", value, SIZES),
     "objective": lambda value: require_choice("objective", value, ("", *OBJECTIVES)),  # '': the method's own
 }
+TRAINED = "trained"  # a preset of notebooks: models that come along, and no training
 _POSITIVE = ("alpha", "alphas", "temperature", "sharpness", "lse_scale", "others", "rate", "scale")
 _FRACTIONS = ("compare", "share", "shares", "level", "word_drop")
 _PLACES = {"results_file": Path.is_file, "data_root": Path.is_dir, "images": Path.is_dir}
@@ -39,7 +40,8 @@ _MAY_BE_ZERO = ("n_seeds", "seed", "world_seed")
 COMMON = {  # what every notebook with runs takes, on the last two lines of its parameters → what it is
     "dataset": "scenes, or flickr8k, flickr30k, coco, cub, precomputed, folder (with data_root)",
     "data_root": "folder of the files of the data set; scenes needs none",
-    "preset": "quick (a minute or two), study (larger, five seeds), published (the papers' scale)",
+    "preset": "quick (a minute or two), study (larger, five seeds), published (the papers' scale), or trained (models "
+    "that come along; with another data set, seed, number of epochs or network it is quick)",
     "seed": "first seed",
     "n_seeds": "seeds of everything that is compared; 0 keeps the number of the preset",
     "epochs": "0 keeps the number of the preset",

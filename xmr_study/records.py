@@ -82,13 +82,20 @@ def shipped_name(job: Job) -> str:
     >>> [shipped_name(job) for job in jobs]
     ['maxsim-t-i', '']
     """
-    config = job.config
-    data = config.data
-    where = (data.dataset, data.world_seed, config.train.seed, data.ambiguity)
+    data = job.config.data
+    where = (data.dataset, data.world_seed, job.config.train.seed, data.ambiguity)
     first = where == ("scenes", WORLDS[0], 0, DEFAULT_AMBIGUITY)
-    if not first or job.label not in labels():
-        return ""
-    return job.label.lower().replace(" ", "-") if variants()[job.label][1] else config.method
+    return folder_name(job.label) if first and job.label in labels() else ""
+
+
+def folder_name(label: str) -> str:
+    """The name of a compared method's folder in xmr_core/shipped.
+
+    >>> folder_name("VSE∞"), folder_name("SCAN t-i")
+    ('vse-infty', 'scan-t-i')
+    """
+    method, options = variants()[label]
+    return label.lower().replace(" ", "-") if options else method
 
 
 def unit_seconds() -> float:

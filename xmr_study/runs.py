@@ -1,7 +1,7 @@
 """The runs that answer a question of a notebook, their tables, and what a notebook cannot answer."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -9,20 +9,27 @@ import torch
 
 from xmr_core.base.errors import BadInput, require_choice
 from xmr_core.base.paths import say
-from xmr_core.base.types import Features
+from xmr_core.base.types import Corpus, Features
 from xmr_core.data.corpora import corpus_of
+from xmr_core.data.prepare import Prepared, prepare
 from xmr_core.evaluation.analysis.uncertainty import uncertainty
-from xmr_core.evaluation.evaluate import Evaluated, rsum_interval
+from xmr_core.evaluation.evaluate import Evaluated, EvaluatedSplit, rsum_interval
 from xmr_core.evaluation.metrics import KS, random_hit
 from xmr_core.evaluation.stats import decided, seed_interval
 from xmr_core.methods.common import Inputs
+from xmr_core.methods.method import Method
 from xmr_core.methods.registry import build
+from xmr_core.models.load import SHIPPED, load
+from xmr_core.models.model import Model
+from xmr_core.training.runs.config import RunConfig
 from xmr_core.training.runs.ensemble import ensemble_of
 from xmr_core.training.runs.folder import TrainedRun
 from xmr_core.training.runs.sweep import train_or_load_all
-from xmr_study import tidy
+from xmr_study import protocol, tidy
 from xmr_study.claims import Variant
 from xmr_study.examples import canvases
+from xmr_study.parameters import TRAINED
+from xmr_study.records import folder_name
 from xmr_study.variants import comparison, config_from, label_of, seeds, variant_configs
 
 
@@ -176,6 +183,43 @@ def verdict(better: pd.DataFrame, worse: pd.DataFrame, column: str) -> tuple[str
 # The runs that answer a question of a notebook, under their labels.
 
 
+# with other values of these, or other changes, a notebook trains
+_UNTOUCHED = {"dataset": "scenes", "seed": 0, "epochs": 0, "features": "auto", "image_model": "", "text_model": ""}
+
+
+@dataclass(frozen=True, repr=False)
+class TrainedModel(EvaluatedSplit):
+    """A trained model that comes along, evaluated on the corpus that it was trained on: a run without its history."""
+
+    config: RunConfig
+    model: Model
+    split = "test"
+
+    def method(self) -> Method:
+        return self.model.method
+
+    def prepared(self) -> Prepared:
+        return prepare(self.config.data)
+
+    @property
+    def corpus(self) -> Corpus:
+        return self.prepared().corpus
+
+
+def trained_model(label: str) -> TrainedModel:
+    """The model of a compared method that comes with the package (xmr.load of "shipped:…"). Raises: BadInput for one
+    that does not, with the names of those that do."""
+    there = [name for name in protocol.labels() if (SHIPPED / folder_name(name)).is_dir()]
+    require_choice("model that comes along (preset quick trains any)", label, dict.fromkeys(there))
+    config, model = (
+        protocol.in_common_form(label, world_seed=protocol.WORLDS[0]),
+        load(f"shipped:{folder_name(label)}", device="cpu"),
+    )
+    found = model.evaluate(config.data)
+    setting = replace(config.setting, epochs=int(model.about["epochs"]))
+    return TrainedModel(model.about["run"], setting, found.metrics, found.per_query, found.provenance, config, model)
+
+
 @dataclass(frozen=True)
 class Runs:
     """Finished runs and the label of each, seeds of one label together.
@@ -183,7 +227,7 @@ class Runs:
     Iterating gives the runs; `runs_of("DivE")` those of a label, `first("DivE")` its first seed.
     """
 
-    runs: tuple[TrainedRun, ...]
+    runs: tuple[TrainedRun | TrainedModel, ...]
     labels: tuple[str, ...]
 
     def __iter__(self):
@@ -264,6 +308,7 @@ def run(
     (method, options); the method's own label when empty. method: whose presets and options the variants share; the
     notebook's parameter `method`, else 'dive'. changes: fields and options for all.
     Prints one line where nothing was learned, because then no table below means anything.
+    The preset 'trained' opens models that come along (`trained_model`) where nothing of a training is asked for.
     Raises: BadInput, before anything is trained.
 
     >>> run({"preset": "quick", "epochs": 1, "seed": 0, "n_seeds": 1, "size": "tiny"}, ["nothing"])
@@ -276,6 +321,9 @@ def run(
     labels = [label_of(base.method)] if variants == () else list(variants)  # an empty list of a notebook is refused
     if len(set(labels)) < len(labels):
         raise BadInput(f"every variant may be named once, got {', '.join(labels)}.")
+    usual = all(p.get(name, value) == value for name, value in _UNTOUCHED.items()) and p.get("n_seeds", 0) < 2
+    if p.get("preset") == TRAINED and usual and not changes:
+        return Runs(tuple(map(trained_model, labels)), tuple(labels))
     chosen = seeds(str(p.get("preset", "quick")), int(p.get("seed", 0)), int(p.get("n_seeds", 0)))
     configs = variant_configs(base, labels, chosen, comparison() if among is None else among)
     runs = Runs(tuple(train_or_load_all(configs)), tuple(label for label in labels for _ in chosen))

@@ -6,6 +6,7 @@ from xmr_core.base.errors import BadInput, require_choice, unknown
 from xmr_core.methods.registry import method_spec, methods
 from xmr_core.training.runs.config import RunConfig, base_config
 from xmr_study.claims import ABLATIONS, SWEEPS, Variant
+from xmr_study.parameters import TRAINED
 
 SEEDS = {"quick": 1, "study": 5, "published": 2}
 _SHARED = (  # parameters of notebooks
@@ -24,6 +25,8 @@ def config_from(parameters, method: str = "dive", **changes) -> RunConfig:
     3
     """
     values = {name: parameters[name] for name in _SHARED if name in parameters} | changes
+    if values.get("preset") == TRAINED:
+        values["preset"] = "quick"
     return base_config(method, **{**values, "epochs": values.get("epochs") or None})
 
 
@@ -33,7 +36,7 @@ def seeds(preset: str, first: int = 0, n: int = 0) -> list[int]:
     >>> seeds("quick", first=2, n=3)
     [2, 3, 4]
     """
-    return list(range(first, first + (n or SEEDS[preset])))
+    return list(range(first, first + (n or SEEDS.get(preset, 1))))
 
 
 def comparison() -> dict[str, Variant]:

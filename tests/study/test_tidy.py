@@ -7,7 +7,9 @@ from tiny import tiny_config
 
 import xmr_study as study
 from xmr_core.base.errors import BadInput, DamagedFile
+from xmr_core.evaluation.evaluate import rsum_interval
 from xmr_core.training.runs import train_or_load_all
+from xmr_core.training.runs.folder import TrainedRun
 from xmr_study import tidy
 
 
@@ -122,3 +124,22 @@ def test_a_later_measurement_of_the_same_seed_takes_the_place_of_the_earlier():
     assert kept[["variant", "metric", "value"]].to_numpy().tolist() == [
         ["α=4", "val_rsum", 9.0], ["α=4", "rsum", 2.0], ["K=4", "rsum", 1.0], ["α=4", "rsum", 3.0],
     ]  # fmt: skip
+
+
+@pytest.mark.slow
+def test_models_that_come_along_are_runs_with_the_numbers_of_their_cards(own_home):
+    runs = study.run(
+        {"preset": "trained", "dataset": "scenes", "seed": 0, "n_seeds": 1, "epochs": 0}, ["VSE++", "PCME"]
+    )
+    assert runs.labels == ("VSE++", "PCME") and not runs.unlearned()
+    for run in runs:
+        for line in run.model.about["results"]:
+            assert rsum_interval(run.per_query, line["relevance"])[0] == pytest.approx(line["rsum"])
+    scored = runs.first("PCME").method().name, len(runs.first("PCME").prepared().splits["test"].image_rows)
+    assert (
+        scored == ("pcme", 500) and runs.first("VSE++").setting.epochs == 144 and runs.first().corpus.name == "scenes"
+    )
+    with pytest.raises(BadInput, match="comes along"):
+        study.run({"preset": "trained"}, ["α=8"], among={"α=8": ("dive", {"alpha": 8.0})})
+    own = study.run({"preset": "trained", "epochs": 1}, ["VSE++"], size="tiny", d=8)
+    assert isinstance(own.first(), TrainedRun), "another number of epochs is trained"
