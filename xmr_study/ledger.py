@@ -40,6 +40,27 @@ def ledger(*names: str, path: Path = VERDICTS) -> pd.DataFrame:
     return table[pd.DataFrame(of_name).any(axis=1)].reset_index(drop=True) if names else table
 
 
+WORDS = {"held": "yes", "contradicted": "no, the other way round", "equivalent": "there is no difference",
+         "undecided": "it cannot be told"}  # fmt: skip
+
+
+def in_words(table: pd.DataFrame, claim: str, effect: str = "{:+.1f}") -> str:
+    """A verdict as the answer to the question whether its sentence is so, with the effect and its interval.
+
+    table: of `ledger`, with one line for the claim. effect: how its number is written.
+
+    >>> line = {"claim": "c", "verdict": "held", "effect": 5.0, "low": 1.0, "high": 9.0}
+    >>> in_words(pd.DataFrame([line]), "c"), in_words(pd.DataFrame([line]), "other")
+    ('yes (+5.0 [+1.0, +9.0])', 'the study has no rows of it')
+    """
+    for line in table[table["claim"] == claim].to_dict("records"):
+        if line["verdict"] in WORDS:
+            number = effect[effect.index("{") :]
+            ends = f" [{number.format(line['low'])}, {number.format(line['high'])}]"
+            return f"{WORDS[line['verdict']]} ({effect.format(line['effect'])}{ends})"
+    return "the study has no rows of it"
+
+
 def compared(rows: pd.DataFrame, claims: Iterable[Claim]) -> pd.DataFrame:
     """What rows of one corpus (tidy.rows) say of claims: a line for each comparison, paired by seed. Columns claim,
     above, below, seeds, effect (above − below), low, high (95 % over seeds, Student, uncorrected), verdict.

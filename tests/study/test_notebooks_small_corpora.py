@@ -44,7 +44,6 @@ CASES = {  # notebook: (corpora, parameters beside COMMON)
     "retrieval_examples": (KARPATHY, {}),
     "scan_variants": (("folder", "flickr30k"), {"variants": SCANS}),
     "sgraf_configurations": (("folder", "flickr30k"), {}),
-    "uncertain_examples": (("folder", "coco"), {}),
     "tsne": (KARPATHY, {"variants": ["MIL, slots", "smooth-Chamfer, slots"]}),
     "uncertainty_vs_recall": (("folder", "coco", "cub"), {}),
 }
@@ -56,7 +55,7 @@ REFUSED = {  # (notebook, corpus): what it says before anything is trained
 TRAPS = [  # (notebook, a value of a parameter, what it says before anything is trained)
     ("uncertainty_vs_recall", {"method": "vse++"}, "no uncertainty"),
     ("corruption_vs_uncertainty", {"method": "vse-infty"}, "no uncertainty"),
-    ("uncertain_examples", {"method": "vse+2ad"}, "no uncertainty"),
+    ("uncertainty_vs_recall", {"method": "vse+2ad"}, "no uncertainty"),
     ("nested_sets", {"methods": []}, "parameter methods is an empty list"),
 ]
 COMMON = {"epochs": 1, "n_seeds": 1, "features": "notebook_cells:SmallCells", "device": "cpu"}
