@@ -61,6 +61,31 @@ def in_words(table: pd.DataFrame, claim: str, effect: str = "{:+.1f}") -> str:
     return "the study has no rows of it"
 
 
+def show_verdicts(verdicts: pd.DataFrame, most: int = 4) -> None:
+    """Show what the study says of sentences, as the answer of a notebook: a table of them with the verdicts, and a
+    figure of their effects. More than `most` are counted. verdicts: of study.ledger."""
+    import matplotlib.pyplot as plt
+    from IPython.display import display
+
+    from xmr_study import plots
+    from xmr_study.notebook import answer
+
+    own = verdicts[verdicts["verdict"].isin(DECIDED)]
+    lines = own.to_dict("records")
+    said = [f"*{v['sentence']}* {v['verdict']}, {v['effect']:+.3g} [{v['low']:+.3g}, {v['high']:+.3g}]." for v in lines]
+    if len(own) > most:
+        counts = ", ".join(f"{n} {word}" for word, n in own["verdict"].value_counts().items())
+        held = own.loc[own["verdict"].isin(["held", "contradicted"]), ["sentence", "verdict"]].head(most)
+        said = [f"Of {len(own)} sentences: {counts}.", *(f"*{sentence}* {word}." for sentence, word in held.values)]
+    absent = verdicts["sentence"].nunique() - own["sentence"].nunique()
+    answer("The study on drawn images:" if lines else "", *said, f"{absent} have no rows yet." if absent else "")
+    if lines:
+        plots.ledger(own)
+        plt.show()
+        columns = ["sentence", "verdict", "effect", "low", "high", "seeds", "corpus"]
+        display(own[columns].set_index("sentence").round(2))
+
+
 def compared(rows: pd.DataFrame, claims: Iterable[Claim]) -> pd.DataFrame:
     """What rows of one corpus (tidy.rows) say of claims: a line for each comparison, paired by seed. Columns claim,
     above, below, seeds, effect (above − below), low, high (95 % over seeds, Student, uncorrected), verdict.

@@ -93,12 +93,13 @@ def close(
     finish(folder, parameters, made, summary)  # a value would be shown below the cell, and it is a path of this machine
 
 
-def answer(*sentences: str) -> None:
-    """Show the answer of a notebook: sentences made from its numbers, so that they are true for any parameters."""
+def answer(*sentences: str, of: str = "Answer") -> None:
+    """Show the answer of a notebook: sentences made from numbers, so that they are true for any parameters. of: what
+    speaks, 'Answer' or 'This run'."""
     from IPython.display import Markdown, display
 
     said = [sentence.strip(" ") for sentence in sentences]  # not line breaks, which part lists from text
-    display(Markdown("**Answer.** " + " ".join(sentence for sentence in said if sentence)))
+    display(Markdown(f"**{of}.** " + " ".join(sentence for sentence in said if sentence)))
 
 
 def finish(

@@ -84,8 +84,9 @@ def convergence(table: pd.DataFrame, reached: Mapping[str, float] | None = None,
 
 
 def ablation(
-    ours: pd.DataFrame, published: pd.DataFrame | None, x: str, symbol: str, log_x: bool = True, printed: str = ""
-) -> Figure:
+    ours: pd.DataFrame, published: pd.DataFrame | None, x: str, symbol: str, log_x: bool = True, printed: str = "",
+    settled: pd.DataFrame | None = None,
+) -> Figure:  # fmt: skip
     """Our curve over one swept setting beside the paper's. The data differ, so each has its own axis: compare the
     shapes.
 
@@ -94,6 +95,7 @@ def ablation(
             % interval in columns low and high, if there are any (over images where there is one seed).
         published: columns x (or `printed`, if it has another name), rsum, source; None for a curve that no paper has,
             and one panel. symbol: label of the horizontal axis.
+        settled: the study's curve (columns setting, rsum, low, high), as a grey band under ours.
 
     >>> table = pd.DataFrame({"alpha": [1, 4], "seed": 0, "rsum": [100.0, 120.0], "source": "Table 4"})
     >>> [ax.get_title() for ax in ablation(table, table, "alpha", "α").axes]
@@ -110,6 +112,10 @@ def ablation(
         band = ours.groupby(x)[["low", "high"]].first().dropna()
         style = {"color": COLOURS[0], "alpha": 0.18, "label": "95 % interval", "lw": 0}
         axes[0].fill_between(band.index, band["low"], band["high"], **style)
+    if settled is not None and len(settled):
+        mean_of = settled.groupby("setting")[["rsum", "low", "high"]].mean()
+        axes[0].fill_between(mean_of.index, mean_of["low"], mean_of["high"], color="0.85", lw=0, zorder=0)
+        axes[0].plot(mean_of.index, mean_of["rsum"], color="0.5", lw=1.2, label="the study, converged", zorder=1)
     axes[0].set(title="ours", xlabel=symbol, ylabel="RSUM (sum of six recalls, %)")
     tried = set(ours[x])
     if published is not None:
