@@ -80,10 +80,10 @@ def dead_links(path: Path, text: str) -> list[str]:
 def pages_with_code() -> list:
     """Pages with blocks that run; one that trains is slow."""
     out = []
-    for page in PAGES:
+    for page in [ROOT / "README.md", *PAGES]:
         if blocks := python_blocks(page.read_text()):
             marks = [pytest.mark.slow] if "train_or_load" in "".join(blocks) else []
-            out.append(pytest.param(page, id=page.relative_to(DOCS).as_posix(), marks=marks))
+            out.append(pytest.param(page, id=page.relative_to(ROOT).as_posix(), marks=marks))
     return out
 
 
