@@ -105,7 +105,7 @@ def verdicts_by_paper(table: pd.DataFrame) -> pd.DataFrame:
 
 def under_way() -> dict[str, str]:
     """Today's protocol, as far as it has rows: hours by part, and what is chosen."""
-    rows, plan = records.read(), pd.read_csv(REPORTS / "planned.csv")
+    rows, plan = records.results(), pd.read_csv(REPORTS / "planned.csv")
     used = rows.assign(seconds=rows["train_seconds"] + rows["evaluate_seconds"]).groupby("part")["seconds"]
     account = plan.groupby("part", sort=False)["seconds"].agg(runs="size", hours="sum")
     account = account.assign(made=used.size(), used=used.sum() / 3600).fillna({"made": 0, "used": 0.0})
@@ -128,6 +128,8 @@ def under_way() -> dict[str, str]:
     ]  # fmt: skip
     maps = [Measure(f"mAP@R, {d}", "exhaustive", d, "map_at_r", factor=100) for d in ("i2t", "t2i")]
     capacity = decision.effects(rows[rows["part"] != "ambiguity"], [*wide, ("VSE∞", "DivE, 4 × 16")], [RSUM, TRUE_RSUM])
+    decided = rows[rows["part"].isin(["capacity", "comparison"])]
+    levels = decision.levels(decided, list(dict.fromkeys(decided["label"])))
     masks = decision.effects(rows[rows["part"] == "ambiguity"], masked, [RSUM, TRUE_RSUM, *maps])
     own = decision.verdicts(rows, CAPACITY_CLAIMS)[["sentence", "runs", "effect", "low", "high", "by world", "verdict"]]
     seen = [decision.can_be_seen(claim) for claim in CLAIMS if decision.can_be_seen(claim) is not None]
@@ -138,6 +140,7 @@ def under_way() -> dict[str, str]:
         "account": markdown(account[list(names)].rename(columns=names).reset_index()),
         "choices": markdown(choices),
         "capacity": markdown(capacity.drop(columns="ambiguity")) if len(capacity) else "No rows yet.",
+        "levels": markdown(levels) if len(levels) else "No rows yet.",
         "masks": markdown(masks.astype({"ambiguity": str})) if len(masks) else "No rows yet.",
     }
 
