@@ -28,7 +28,6 @@ CASES = {  # notebook: (corpora, parameters beside COMMON)
     "ablation_slot_attention": (KARPATHY, {"variants": ["slots as in the paper", "GRU update"]}),
     "ambiguity_benchmarks": (("folder", "coco"), {}),
     "attention_maps": (("folder", "precomputed"), {"images": [0]}),
-    "circular_variance": (KARPATHY, {"variants": ["smooth-Chamfer, slots", "MIL, slots"]}),
     "compare_methods": ((*KARPATHY, "cub"), {"methods": ["VSE++", "PVSE", "DivE"]}),
     "corruption_vs_uncertainty": (("folder", "coco", "cub"), {"shares": [0.0, 0.5, 1.0]}),
     "explore": (KARPATHY, {"methods": ["DivE", "PCME"]}),
