@@ -12,7 +12,7 @@ NEXT = re.compile(r"\bnext: ", re.I)
 def reading_order() -> list[str]:
     """The notebooks of the course, in the order in which docs/notebooks.md lists them."""
     guide = (ROOT / "docs" / "notebooks.md").read_text()
-    return re.findall(r"^\| \[`(\w+)`\]\(\.\./notebooks/\1\.ipynb\) \| .* \| \d+ \|$", guide, re.M)
+    return re.findall(r"^\| \[`(\w+)`\]\(\.\./notebooks/\1\.ipynb\) \| [^|]+ \| \d+ \|$", guide, re.M)
 
 
 def last_text(name: str) -> str:

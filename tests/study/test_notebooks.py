@@ -80,7 +80,7 @@ UNANSWERED = {"attention_maps"}  # whose answer still ends them
 
 def course() -> dict[str, int]:
     """The notebooks of the course → minutes, as docs/notebooks.md has them."""
-    lines = re.findall(r"^\| \[`(\w+)`\]\(\S+\) \| .* \| (\d+) \|$", GUIDE.read_text(), re.M)
+    lines = re.findall(r"^\| \[`(\w+)`\]\(\S+\) \| [^|]+ \| (\d+) \|$", GUIDE.read_text(), re.M)
     return {name: int(minutes) for name, minutes in lines}
 
 
