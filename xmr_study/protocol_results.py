@@ -298,7 +298,7 @@ def swept(rows: pd.DataFrame, symbol: str, settings: Sequence[float]) -> pd.Data
     for x, table in own.items():
         _, low, high = mean_interval(table.loc[common])
         lines += [(x, seed, float(table.loc[seed, "value"]), low, high) for seed in common]
-    return pd.DataFrame(lines, columns=["setting", "seed", "rsum", "low", "high"])
+    return pd.DataFrame(lines, columns=["setting", "seed", "rsum", "low", "high"], dtype=float)
 
 
 # What methods reach on Flickr8k: by the annotated pairs, by the judgments of people, and in the order of their

@@ -21,11 +21,9 @@ KARPATHY = ("folder", "coco")
 SCANS = ["SCAN t-i", "SCAN i-t", "MaxSim i-t", "SCAN i-t, hinge"]
 CASES = {  # notebook: (corpora, parameters beside COMMON)
     "ablation_alpha": (KARPATHY, {"alphas": [1.0]}),
-    "ablation_cardinality": (KARPATHY, {"slots": [1, 2]}),
     "ablation_elements": (KARPATHY, {}),
-    "ablation_iterations": (KARPATHY, {"rounds": [1, 2]}),
+    "dive_settings": (KARPATHY, {"slots": [1, 2], "rounds": [1], "variants": ["GRU update"]}),
     "ablation_similarity": (KARPATHY, {"variants": ["single vector", "smooth-Chamfer, slots"]}),
-    "ablation_slot_attention": (KARPATHY, {"variants": ["slots as in the paper", "GRU update"]}),
     "ambiguity_benchmarks": (("folder", "coco"), {}),
     "attention_maps": (("folder", "precomputed"), {"images": [0]}),
     "compare_methods": ((*KARPATHY, "cub"), {"methods": ["VSE++", "PVSE", "DivE"]}),
