@@ -102,7 +102,7 @@ def levels(rows: pd.DataFrame, names: Sequence[str], measure: Measure = RSUM) ->
     (95 %, the spread moderated over the labels), by world, collapsed (share of its runs, %), and the mean without
     these. Labels with fewer than two seeds on every world are left out.
 
-    rows: of records.results, of one part, ambiguity and data set; those of WORLDS count, and of photographs all.
+    rows: of records.results, of one ambiguity and data set; those of WORLDS count, and of photographs all.
     """
     rows = rows[rows["world"].isin(WORLDS) | (rows["dataset"] != "scenes")]
     values = {name: paired(rows, measure, (name,)).dropna() for name in names if name in set(rows["label"])}

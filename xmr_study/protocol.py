@@ -275,6 +275,15 @@ def _jobs(rows: pd.DataFrame, assumed: bool) -> Iterator[Job]:
                     yield _job("ambiguity", label, epochs, rate, world, seed, ambiguity=ambiguity)
 
 
+def variant_of(label: str) -> str:
+    """The variant that a label trains: the longest of `variants` with which it begins.
+
+    >>> variant_of("DivE, hinge, left out"), variant_of("VSE∞, 16 × wider, DivE's time")
+    ('DivE', 'VSE∞, 16 × wider')
+    """
+    return max((name for name in variants() if f"{label},".startswith(f"{name},")), key=len)
+
+
 def step_ms(label: str) -> int:
     """STEP_MS of the method that a label trains.
 

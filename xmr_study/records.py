@@ -27,7 +27,7 @@ from xmr_core.evaluation.evaluate import evaluate
 from xmr_core.evaluation.metrics import FULL, Protocol
 from xmr_core.models.load import SHIPPED, model_of
 from xmr_core.training.runs.folder import TrainedRun
-from xmr_study.protocol import KEY, WORLDS, Job, labels, variants
+from xmr_study.protocol import KEY, WORLDS, Job, labels, variant_of, variants
 
 FOLDER = Path(__file__).resolve().parents[1] / "reports" / "rows"
 GALLERIES = Protocol("ten galleries", 5000, 10, "ten times 500 test images, metrics averaged over galleries")
@@ -69,8 +69,8 @@ def results(folder: Path = FOLDER) -> pd.DataFrame:
     rows = read(folder)
     same = [name for name in KEY if name not in ("world", "seed")]
     median = rows.groupby(same)["validation"].transform("median")
-    method = rows["label"].map({label: name for label, (name, _) in variants().items()})
-    return rows.assign(method=method, collapsed=rows["validation"] < median - COLLAPSED)
+    method = {label: variants()[variant_of(label)][0] for label in rows["label"].unique()}
+    return rows.assign(method=rows["label"].map(method), collapsed=rows["validation"] < median - COLLAPSED)
 
 
 def shipped_name(job: Job) -> str:

@@ -199,13 +199,16 @@ class TrainedModel(EvaluatedSplit):
     split = "test"
 
     def method(self) -> Method:
+        """As TrainedRun.method."""
         return self.model.method
 
     def prepared(self) -> Prepared:
+        """As TrainedRun.prepared."""
         return prepare(self.config.data)
 
     @property
     def corpus(self) -> Corpus:
+        """The corpus that it was trained on."""
         return self.prepared().corpus
 
 
@@ -220,7 +223,8 @@ def trained_model(label: str) -> TrainedModel:
     )
     found = model.evaluate(config.data)
     setting = replace(config.setting, epochs=int(model.about["epochs"]))
-    return TrainedModel(model.about["run"], setting, found.metrics, found.per_query, found.provenance, config, model)
+    made = replace(found.provenance, train_seconds=float("nan"))  # its card does not say
+    return TrainedModel(model.about["run"], setting, found.metrics, found.per_query, made, config, model)
 
 
 @dataclass(frozen=True)

@@ -409,5 +409,7 @@ def test_a_run_collapsed_if_it_lies_far_below_the_median_of_the_same_runs(tmp_pa
     pd.DataFrame(lines).to_csv(tmp_path / "runs.csv", index=False)
     assert not records.results(tmp_path)["collapsed"].any() and set(records.results(tmp_path)["method"]) == {"dive"}
     lines[2]["validation"] = 349.9
+    lines[7] |= {"label": "VSE∞, hinge, annotated"}
     pd.DataFrame(lines).to_csv(tmp_path / "runs.csv", index=False)
     assert records.results(tmp_path)["collapsed"].tolist() == [False, False, True, *[False] * 5]
+    assert records.results(tmp_path)["method"].iloc[-2:].tolist() == ["dive", "vse-infty"]

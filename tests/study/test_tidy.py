@@ -135,6 +135,7 @@ def test_models_that_come_along_are_runs_with_the_numbers_of_their_cards(own_hom
     for run in runs:
         for line in run.model.about["results"]:
             assert rsum_interval(run.per_query, line["relevance"])[0] == pytest.approx(line["rsum"])
+    assert runs.table()["train seconds"].isna().all(), "nobody trained them here"
     scored = runs.first("PCME").method().name, len(runs.first("PCME").prepared().splits["test"].image_rows)
     assert (
         scored == ("pcme", 500) and runs.first("VSE++").setting.epochs == 144 and runs.first().corpus.name == "scenes"

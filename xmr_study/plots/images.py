@@ -114,11 +114,11 @@ def _attend(ax: plt.Axes, image: np.ndarray, weights: np.ndarray, top: float, ti
 
 
 def dimmed(
-    image: UInt8[np.ndarray, "h w 3"], weights: Float[np.ndarray, " l"], top: float, dark: float = 0.35
+    image: UInt8[np.ndarray, "h w 3"], weights: Float[np.ndarray, " l"], top: float
 ) -> UInt8[np.ndarray, "h w 3"]:
     """The image, darker and greyer where the weights of its cells (a square, row by row) are small.
 
-    top: the weight that has full brightness. dark: brightness of the grey that a cell without weight fades to.
+    top: the weight that has full brightness; a cell without weight fades to a dark grey.
 
     >>> dimmed(np.full((2, 2, 3), 200, np.uint8), np.array([1.0, 0.0, 0.0, 0.0]), 1.0)[:, :, 0].tolist()
     [[200, 89], [89, 89]]
@@ -128,7 +128,7 @@ def dimmed(
     shares = (weights / max(top, 1e-12)).reshape(edge, edge)
     rows, columns = np.arange(height) * edge // height, np.arange(width) * edge // width
     light = 0.15 + 0.85 * np.sqrt(shares[rows][:, columns])  # the root makes small weights visible
-    grey = image.mean(-1, keepdims=True) * dark
+    grey = image.mean(-1, keepdims=True) * 0.35
     return np.clip(grey + (image - grey) * light[..., None], 0, 255).astype(np.uint8)
 
 
