@@ -4,6 +4,7 @@ import re
 import sys
 from pathlib import Path
 
+import nbformat
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -33,6 +34,12 @@ def test_every_notebook_and_document_is_a_page_in_one_place(sources):
     pages = [path.as_posix() for path in paths]
     assert {"reports/README", "reports/claims", "docs/glossary", "docs/methods/dive", "CONTRIBUTING"} <= set(pages)
     assert all(len(re.findall(rf"^{re.escape(page)}$", index, re.M)) == 1 for page in pages if page != "index")
+
+
+def test_answers_to_exercises_are_folded_with_what_they_print(sources):
+    cells = nbformat.read(sources / "notebooks" / "scoring.ipynb", 4).cells
+    folded = [cell for cell in cells if "hide-cell" in cell.metadata.get("tags", [])]
+    assert len(folded) == 1 and folded[0].outputs and "ranks stay the same" in folded[0].source
 
 
 def test_the_claims_page_shows_every_claim_with_its_rule_and_verdict(sources):
