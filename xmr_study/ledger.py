@@ -8,6 +8,7 @@ import pandas as pd
 from xmr_core.base.errors import unknown
 from xmr_core.evaluation.stats import decided, seed_interval
 from xmr_study.claims.claim import Claim
+from xmr_study.protocol_results import protocol_results
 
 VERDICTS = Path(__file__).resolve().parents[1] / "reports" / "verdicts.csv"
 DECIDED = ("held", "contradicted", "equivalent", "undecided")
@@ -59,6 +60,23 @@ def in_words(table: pd.DataFrame, claim: str, effect: str = "{:+.1f}") -> str:
             ends = f" [{number.format(line['low'])}, {number.format(line['high'])}]"
             return f"{WORDS[line['verdict']]} ({effect.format(line['effect'])}{ends})"
     return "the study has no rows of it"
+
+
+def beside(table: pd.DataFrame) -> pd.DataFrame:
+    """A table of a paper with what the study reached for the same variants, percent: the sum of the recalls that the
+    paper prints, the study's RSUM, its runs (0: no rows), and the differences from the first line that both have.
+    Corpora and budgets differ, so only the differences compare. table: of paper_tables, with `variant` and `rsum` or
+    `sum`.
+
+    >>> from xmr_study.paper_tables import sgraf_training
+    >>> beside(sgraf_training()).columns.tolist()
+    ['paper', 'study', 'runs', 'paper, difference', 'study, difference']
+    """
+    own, reached = table.set_index("variant"), protocol_results().set_index("label").reindex(table["variant"])
+    out = pd.DataFrame({"paper": own["rsum" if "rsum" in own else "sum"], "study": reached["rsum"]})
+    first = (out.dropna() if out.notna().all(axis=1).any() else out).iloc[0]
+    runs = reached["seeds"].fillna(0).astype(int)
+    return out.assign(runs=runs, **{f"{name}, difference": out[name] - first[name] for name in out})
 
 
 def show_verdicts(verdicts: pd.DataFrame, most: int = 4) -> None:
