@@ -14,6 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import build_demo
 import build_reports
 import nbformat
 from build_reports import ROOT, markdown
@@ -27,7 +28,6 @@ BUILD = ROOT / "build"
 REPORTS, NOTEBOOKS, DOCS = ROOT / "reports", ROOT / "notebooks", ROOT / "docs"
 SITE = Path(__file__).resolve().parent / "site"  # configuration and style
 GUIDE = DOCS / "notebooks.md"  # its sections and their order are those of the site
-TITLE = "Image–text retrieval: five papers, one system, matched conditions"
 _LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)\s]+)\)")
 
 
@@ -67,14 +67,24 @@ def index_page() -> str:
         "Methods": methods,
     }
     trees = [
-        f"```{{toctree}}\n:caption: {title}\n:maxdepth: 1\n\n" + "\n".join(names) + "\n```"
+        f"```{{toctree}}\n:caption: {title}\n:hidden:\n\n" + "\n".join(names) + "\n```"
         for title, names in chapters.items()
     ]
+    readme = (ROOT / "README.md").read_text()
+    found = readme[readme.index(build_reports.START) + len(build_reports.START) : readme.index(build_reports.END)]
     return (
-        f"# {TITLE}\n\nThe numbers of the study are in [Results](reports/README.md), what they say about the papers in "
-        "[Claims](reports/claims.md). Each notebook answers one question; it was executed as it stands, shows its code "
-        "on a click, and runs again by one command. The [documents](docs/index.md) say how everything is defined and "
-        "how to add to it.\n\n" + "\n\n".join(trees) + "\n"
+        "# Image–text retrieval\n\nType a sentence and get the images that show it: every method of this study "
+        "learns that from images with captions. Here two of them answer, from one world of drawn images.\n\n"
+        "```{raw} html\n:file: demonstration.html\n```\n\n"
+        "[The explorer](notebooks/explore.ipynb) answers any sentence, says why, and takes "
+        "[your own images](docs/howto/photographs.md).\n\n"
+        f"## What was found\n\n{found}\n"
+        "All numbers are in [the results](reports/README.md), all verdicts in [the claims](reports/claims.md).\n\n"
+        "## Where to begin\n\n"
+        "- **To learn the field:** [the course](docs/notebooks.md), fifteen notebooks in order.\n"
+        "- **To search your own images:** [ten minutes](docs/howto/photographs.md).\n"
+        "- **To use it from Python:** [the library](docs/library.md), [one page](docs/cheat_sheet.md).\n"
+        "- **To add a method in one file:** [extend it](docs/howto/extend.md).\n\n" + "\n\n".join(trees) + "\n"
     )
 
 
@@ -118,6 +128,7 @@ def write_sources(folder: Path) -> None:
     for name in names:
         nbformat.write(notebook_page(name), folder / "notebooks" / f"{name}.ipynb")
     (folder / "index.md").write_text(index_page())
+    (folder / "demonstration.html").write_text(build_demo.demonstration())
     inside = {p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()}
     for page in folder.rglob("*.md"):
         page.write_text(with_outside_links(page.read_text(), page.relative_to(folder).as_posix(), inside))

@@ -7,6 +7,7 @@ import pandas as pd
 
 from xmr_core.base.errors import unknown
 from xmr_core.evaluation.stats import decided, seed_interval
+from xmr_study.claims import CLAIMS
 from xmr_study.claims.claim import Claim
 from xmr_study.protocol_results import protocol_results
 
@@ -96,12 +97,38 @@ def show_verdicts(verdicts: pd.DataFrame, most: int = 4) -> None:
         held = own.loc[own["verdict"].isin(["held", "contradicted"]), ["sentence", "verdict"]].head(most)
         said = [f"Of {len(own)} sentences: {counts}.", *(f"*{sentence}* {word}." for sentence, word in held.values)]
     absent = verdicts["sentence"].nunique() - own["sentence"].nunique()
-    answer("The study on drawn images:" if lines else "", *said, f"{absent} have no rows yet." if absent else "")
+    none = f"Of {absent} sentence{'s' * (absent > 1)} the study has no rows{'' if lines else ': it is open'}."
+    answer("The study on drawn images:" if lines else "", *said, none if absent else "")
     if lines:
         plots.ledger(own)
         plt.show()
         columns = ["sentence", "verdict", "effect", "low", "high", "seeds", "corpus"]
         display(own[columns].set_index("sentence").round(2))
+
+
+def unlike_study(rows: pd.DataFrame, verdicts: pd.DataFrame | None = None) -> tuple[str, dict[str, str]]:
+    """Where runs lie on the other side of a claim than the study's verdict, in words ('' for nowhere), and what they
+    say themselves: claim → 'held' or 'contradicted', for claims that the study decided and whose variants they have.
+
+    rows: of tidy.rows, of one corpus. verdicts: of `ledger`, by default today's.
+    """
+    table = ledger() if verdicts is None else verdicts
+    of_corpus = table["corpus"].str.startswith(rows["dataset"].iloc[0])
+    decided_here = table[table["verdict"].isin(["held", "contradicted"]) & of_corpus].set_index("claim")
+    said, apart = {}, []
+    for claim in CLAIMS:
+        there = claim.id in decided_here.index and {*claim.above, *claim.below} <= {*rows["variant"]}
+        if there and len(effects := compared(rows, [claim])["effect"]):
+            turned = (-1 if claim.smaller else 1) * effects - claim.bound
+            said[claim.id] = "held" if turned.min() > 0 else "contradicted"
+            verdict, effect = decided_here.loc[claim.id, ["verdict", "effect"]]
+            if said[claim.id] != verdict:
+                apart.append(f"*{claim.sentence}* ({effect:+.3g} there, {effects[turned.idxmin()]:+.3g} here)")
+    if not apart:
+        return "", said
+    epochs, seeds = rows["epochs"].astype(int).max(), rows["seed"].nunique()
+    longer = f"This run has {seeds} seed{'s' * (seeds > 1)} of {epochs} epochs; the study has more, and trains longer."
+    return f"**The study decided otherwise:** {' '.join(apart)}. {longer}", said
 
 
 def compared(rows: pd.DataFrame, claims: Iterable[Claim]) -> pd.DataFrame:

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import xmr_core
 from xmr_core.base import files as storage
@@ -18,6 +19,9 @@ from xmr_core.base import fingerprint, paths
 from xmr_core.base.errors import BadInput, XmrError
 from xmr_core.base.paths import say
 from xmr_study.parameters import Parameter, Parameters, check_values, checked_values
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 RECORD_VARIABLE = "XMR_RECORD"  # set by `run`: a second place for the completion record
 _started = {"utc": datetime.now(UTC)}  # check_parameters sets it again when a notebook is run again in the same kernel
@@ -93,13 +97,18 @@ def close(
     finish(folder, parameters, made, summary)  # a value would be shown below the cell, and it is a path of this machine
 
 
-def answer(*sentences: str, of: str = "Answer") -> None:
+def answer(*sentences: str, of: str = "Answer", rows: "pd.DataFrame | None" = None) -> None:
     """Show the answer of a notebook: sentences made from numbers, so that they are true for any parameters. of: what
-    speaks, 'Answer' or 'This run'."""
+    speaks, 'Answer' or 'This run'. rows: of study.tidy.rows; where the study decided otherwise, the answer
+    says so, and what they say of each claim is stored with it."""
     from IPython.display import Markdown, display
 
-    said = [sentence.strip(" ") for sentence in sentences]  # not line breaks, which part lists from text
-    display(Markdown(f"**{of}.** " + " ".join(sentence for sentence in said if sentence)))
+    from xmr_study.ledger import unlike_study
+
+    unlike, claims = ("", {}) if rows is None else unlike_study(rows)
+    said = [sentence.strip(" ") for sentence in (*sentences, unlike)]  # not line breaks, which part lists from text
+    text = Markdown(f"**{of}.** " + " ".join(sentence for sentence in said if sentence))
+    display(text, metadata={"claims": claims} if claims else None)
 
 
 def finish(

@@ -15,6 +15,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_output
 from synthetic import FIGURE, TABLE, build
 
+import xmr_study as study
 from xmr_core.base.errors import BadInput
 from xmr_study.parameters import checked_value, declared_parameters
 
@@ -124,8 +125,29 @@ def test_the_bench_has_its_form():
     assert not any(problems.values()), problems
 
 
+def claim_problems(notebook: nbformat.NotebookNode, verdicts: dict[str, str]) -> list[str]:
+    """Claims on which a stored run and the study's verdict of today differ where the notebook does not say so, or the
+    other way round. What a run says of claims is stored with its answer."""
+    said = [o for c in notebook.cells for o in c.get("outputs", []) if "claims" in o.get("metadata", {})]
+    apart = [
+        (any(verdicts.get(claim) != sign for claim, sign in o.metadata.claims.items()), o.data["text/markdown"])
+        for o in said
+    ]
+    return [text for differs, text in apart if differs != ("The study decided otherwise" in text)]
+
+
+def test_no_answer_contradicts_the_rows_without_saying_so():
+    verdicts = study.ledger().query("corpus.str.startswith('scenes')").set_index("claim")["verdict"].to_dict()
+    stored = [nbformat.read(path, 4) for path in NOTEBOOKS]
+    assert sum("claims" in o.get("metadata", {}) for n in stored for c in n.cells for o in c.get("outputs", [])) > 1
+    assert not [text for notebook in stored for text in claim_problems(notebook, verdicts)]
+    other = {"held": "contradicted", "contradicted": "held"}
+    turned = {claim: other.get(verdict, verdict) for claim, verdict in verdicts.items()}
+    assert [text for notebook in stored for text in claim_problems(notebook, turned)]
+
+
 def test_no_stored_run_is_of_the_smallest_world():
-    sized = {path.stem for path in NOTEBOOKS if re.search(r'size\W{1,6}tiny', path.read_text())}
+    sized = {path.stem for path in NOTEBOOKS if re.search(r"size\W{1,6}tiny", path.read_text())}
     assert sized == ON_TINY
 
 

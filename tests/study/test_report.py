@@ -1,5 +1,6 @@
 """The report is built from rows and executed notebooks, and every page leads back to both."""
 
+import json
 import re
 import sys
 from pathlib import Path
@@ -46,6 +47,17 @@ def test_the_claims_page_shows_every_claim_with_its_rule_and_verdict(sources):
     page = (sources / "reports" / "claims.md").read_text()
     assert all(c.sentence in page and c.measure in page for c in ledger().itertuples())
     assert {"**held**", "**contradicted**", "**undecided**"} & set(re.findall(r"[*]{2}[a-z]+[*]{2}", page))
+
+
+def test_the_first_page_demonstrates_fifty_sentences_whose_marks_are_true(sources):
+    page = (sources / "demonstration.html").read_text()
+    data = json.loads(re.search(r"const data = (.+?), \$ = id", page)[1])
+    queries = data["queries"]
+    assert len({q["text"] for q in queries}) == 50 and data["images"] == 500
+    right = [[sum(ok for _, ok in answers) for answers in q["answers"]] for q in queries]
+    assert all(max(found) <= q["fits"] for q, found in zip(queries, right, strict=True))
+    assert all(sum(found) > 50 for found in zip(*right, strict=True)), "six answers are right as often as by chance"
+    assert {q["fits"] for q in queries} > {1} and max(q["fits"] for q in queries) > 20
 
 
 def test_the_pages_that_sphinx_makes(sources, tmp_path):

@@ -2,6 +2,7 @@
 all."""
 
 import math
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from xmr_study import plots, tidy
 from xmr_study.ambiguity import AMBIGUITIES, ambiguity_label
 from xmr_study.claims import CLAIMS
 from xmr_study.claims.claim import Claim, Measure
-from xmr_study.ledger import DECIDED
+from xmr_study.ledger import DECIDED, unlike_study
 from xmr_study.protocol_results import (
     at_equal_time,
     budget_points,
@@ -122,6 +123,36 @@ def test_seeds_are_paired_and_their_interval_is_students():
     assert few["verdict"].tolist() == ["undecided"], "two seeds decide nothing"
     both = study.compared(pd.concat([table, rows("PVSE", [1.0] * 3)]), [claim(below=("VSE∞", "PVSE"))])
     assert both["below"].tolist() == ["VSE∞", "PVSE"], "a line for each comparison"
+
+
+VERDICT = {"claim": "vse-infty-vsepp", "corpus": "scenes (quick)", "verdict": "held", "effect": 69.888}
+
+
+@pytest.mark.parametrize(
+    ("changed", "vse", "says", "differs"),
+    [
+        ({}, 470.0, {"vse-infty-vsepp": "held"}, False),
+        ({}, 430.0, {"vse-infty-vsepp": "contradicted"}, True),
+        ({"verdict": "contradicted"}, 470.0, {"vse-infty-vsepp": "held"}, True),
+        ({"verdict": "undecided"}, 430.0, {}, False),
+        ({"corpus": "flickr8k"}, 430.0, {}, False),
+        ({"claim": "dive-pvse"}, 430.0, {}, False),
+    ],
+)
+def test_a_run_that_lies_elsewhere_than_a_verdict_is_told(changed, vse, says, differs):
+    """vse-infty-vsepp compares VSE∞ with VSE++; dive-pvse needs PCME too, which the rows lack."""
+    made = pd.concat([rows("VSE∞", [vse]), rows("DivE", [vse]), rows("VSE++", [450.0]), rows("PVSE", [450.0])])
+    text, said = unlike_study(made, pd.DataFrame([VERDICT | changed]))
+    assert said == says and bool(text) is differs
+    assert not differs or f"{vse - 450:+.3g} here" in text
+
+
+def test_a_table_of_a_paper_stands_beside_what_the_study_reached(monkeypatch):
+    reached = pd.DataFrame({"label": ["b", "c"], "rsum": [410.0, 420.0], "seeds": [5, 5]})
+    monkeypatch.setattr(sys.modules["xmr_study.ledger"], "protocol_results", lambda: reached)
+    table = study.beside(pd.DataFrame({"variant": ["a", "b", "c"], "sum": [300.0, 310.0, 305.0]}))
+    assert table["paper, difference"].tolist() == [-10.0, 0.0, -5.0], "from the first line that both have"
+    assert table["study, difference"].tolist()[1:] == [0.0, 10.0] and table["runs"].tolist() == [0, 5, 5]
 
 
 # tables

@@ -1,0 +1,46 @@
+"""The demonstration on the site's first page: fifty sentences and what two trained models answer, without a server."""
+
+import base64
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+import xmr_study as study
+from xmr_study.examples import top
+
+TEMPLATE = Path(__file__).resolve().parent / "site" / "demonstration.html"
+METHODS, QUERIES, ANSWERS, COLUMNS, SIDE = ("VSE∞", "DivE"), 50, 6, 16, 72
+
+
+def demonstration() -> str:
+    """The page's part as HTML. The sentences are spread over how many images they fit, from one to the most."""
+    runs = study.run({"preset": "trained"}, list(METHODS))
+    prepared = runs.first().prepared()
+    split, corpus = prepared.splits["test"], prepared.corpus
+    every = corpus.relevance_sets["exhaustive"]("test")
+    texts = corpus.captions["text"].iloc[split.caption_rows].tolist()
+    fits = np.array([len(every[caption]) for caption in range(len(texts))])
+    order = sorted({texts[c]: c for c in np.argsort(fits, kind="stable")}.values(), key=lambda c: fits[c])
+    chosen = [order[n] for n in np.linspace(0, len(order) - 1, QUERIES).round().astype(int)]
+    chosen = [chosen[n] for n in np.random.default_rng(0).permutation(QUERIES)]
+    answers = [top(runs.first(name), "t2i", chosen, ANSWERS) for name in METHODS]
+    used = sorted({item for table in answers for item in table["item"]})
+    rows = [dict(list(table.groupby("query"))) for table in answers]
+    queries = [
+        {"text": texts[c], "fits": int(fits[c]),
+         "answers": [[[used.index(item), mark != "wrong"] for item, mark in own[c][["item", "mark"]].values]
+                     for own in rows]}
+        for c in chosen
+    ]  # fmt: skip
+    data = {"methods": METHODS, "images": len(split.image_rows), "columns": COLUMNS, "queries": queries}
+    sheet = Image.new("RGB", (COLUMNS * SIDE, -(-len(used) // COLUMNS) * SIDE))
+    for n, pixels in enumerate(corpus.read_pixels(split.image_rows[used])):
+        sheet.paste(Image.fromarray(pixels).resize((SIDE, SIDE)), (n % COLUMNS * SIDE, n // COLUMNS * SIDE))
+    file = io.BytesIO()
+    sheet.save(file, "WEBP", quality=80)
+    style = f"#demo i {{ background-image: url(data:image/webp;base64,{base64.b64encode(file.getvalue()).decode()}); }}"
+    page = TEMPLATE.read_text().replace("/*DATA*/", json.dumps(data, ensure_ascii=False).replace("</", "<\\/"))
+    return f"<style>{style}</style>\n{page}"
