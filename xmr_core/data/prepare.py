@@ -48,7 +48,8 @@ class Prepared(RawInputs):
         """Load the weights of the pretrained models that a new method fine-tunes; it is built with random ones."""
         for kind, encoder in (("image", "image_encoder"), ("text", "caption_encoder")):
             if self.config.fine_tunes(kind):
-                getattr(method, encoder).load_weights(getattr(self.config, f"{kind}_model"))
+                source = self.config.dual_model or getattr(self.config, f"{kind}_model")
+                getattr(method, encoder).load_weights(source)
 
 
 @as_a_run()

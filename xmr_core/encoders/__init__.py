@@ -14,11 +14,11 @@ torch.Size([2, 36, 256])
 from xmr_core.encoders.image import (
     GridEncoder, LinearRegions, PooledEncoder, RegionEncoder, ResidualRegions, SelfAttentionRegions, SmallCNN,
 )  # fmt: skip
-from xmr_core.encoders.pretrained import StatesEncoder, TextBackbone, VisionBackbone, stage_prefixes
+from xmr_core.encoders.pretrained import DualTower, StatesEncoder, TextBackbone, VisionBackbone, stage_prefixes
 from xmr_core.encoders.text import BertEncoder, GRUEncoder
 
 __all__ = [
-    "BertEncoder", "GRUEncoder", "GridEncoder", "LinearRegions", "PooledEncoder", "RegionEncoder",
+    "BertEncoder", "DualTower", "GRUEncoder", "GridEncoder", "LinearRegions", "PooledEncoder", "RegionEncoder",
     "ResidualRegions", "SelfAttentionRegions", "SmallCNN", "StatesEncoder", "TextBackbone", "VisionBackbone",
     "stage_prefixes",
 ]  # fmt: skip

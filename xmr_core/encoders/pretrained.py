@@ -8,27 +8,31 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from xmr_core.base.errors import BadInput, require_choice
+from xmr_core.base.errors import BadInput, require, require_choice
 from xmr_core.base.tensors import masked_max, masked_mean, require_element, require_elements
 from xmr_core.base.types import Features, Pixels, Tokens
 from xmr_core.encoders.image import GridEncoder
 from xmr_core.features.images import check_shape
-from xmr_core.features.pretrained import Scaling, build, copy_weights, find_layout
+from xmr_core.features.pretrained import Scaling, build, copy_weights, find_layout, text_of_dual
 
 
 class FineTuned(nn.Module):
     """An encoder around a pretrained network, `backbone`, whose stages can be opened for learning one after the other.
 
-    A subclass sets `kind` ('image' or 'text'), then `backbone`, and calls find_stages when it is built. untrained:
-    names of parameters ('backbone.…') that never learn.
+    A subclass sets `kind` ('image', 'text', or 'both' for a tower of a dual encoder), then `backbone`, and calls
+    find_stages when it is built. untrained: names of parameters ('backbone.…') that never learn. lora: rank of the
+    adapters that learn in place of the backbone's weights, from the first step and as new parameters do; 0 for none.
     """
 
     kind: str
     backbone: nn.Module
 
-    def find_stages(self, untrained: Collection[str] = ()) -> None:
-        """Note the stages of the backbone and let all of them learn."""
-        self.stages, self._untrained = stage_prefixes(self.backbone, "backbone."), frozenset(untrained)
+    def find_stages(self, untrained: Collection[str] = (), lora: int = 0) -> None:
+        """Note the stages of the backbone and let all of them learn; with adapters there are none."""
+        if lora:
+            adapt(self.backbone, lora)
+        stages = [] if lora else stage_prefixes(self.backbone, "backbone.")
+        self.stages, self._untrained = stages, frozenset(untrained)
         self.train_stages(len(self.stages))
 
     def load_weights(self, source: Path | str) -> str:
@@ -48,6 +52,22 @@ class FineTuned(nn.Module):
             stage = next((n for n, group in enumerate(self.stages) if name.startswith(group)), None)
             if stage is not None:
                 parameter.requires_grad_(stage < count and name not in self._untrained)
+
+
+def adapt(network: nn.Module, rank: int) -> None:
+    """Give every linear layer W of a network of transformers an adapter, W + B A of a rank, whose A starts at random
+    and B at zero, so that nothing changes before the first step; W no longer learns.
+
+    Raises: BadInput without the package peft, or for a network without linear layers.
+    Source: Hu et al., ICLR 2022 (LoRA).
+    """
+    require("lora", "adapters", "peft")
+    from peft import LoraConfig, inject_adapter_in_model
+
+    names = [name for name, module in network.named_modules() if isinstance(module, nn.Linear)]
+    if not names:
+        raise BadInput(f"lora adapts linear layers, and a {type(network).__name__} has none. Leave lora out.")
+    inject_adapter_in_model(LoraConfig(r=rank, lora_alpha=rank, target_modules=names), network)
 
 
 def stage_prefixes(model: nn.Module, prefix: str = "") -> list[tuple[str, ...]]:
@@ -144,7 +164,8 @@ class TextBackbone(FineTuned):
         self.project = nn.Linear(self.backbone.config.hidden_size, d)
         self.local_width = d  # of local_feats
         self.dropout, self.summary = nn.Dropout(dropout), summary
-        self.find_stages([f"backbone.{n}" for n, p in self.backbone.named_parameters() if not p.requires_grad])
+        fixed = [f"backbone.{n}" for n, p in self.backbone.named_parameters() if not p.requires_grad]
+        self.find_stages(fixed, values.get("lora", 0))
 
     def forward(self, tokens: Tokens) -> Features:
         require_element(tokens.mask, "caption")
@@ -204,7 +225,7 @@ class VisionBackbone(FineTuned):
             _parameters_to_buffers(norm)
         width, cells = self.layout.width, self.layout.cells
         self.cells = GridEncoder(width, d, cells, dropout, width if class_token else 0)
-        self.find_stages(untrained)
+        self.find_stages(untrained, values.get("lora", 0))
 
     def train(self, mode: bool = True) -> "VisionBackbone":
         super().train(mode)
@@ -234,6 +255,70 @@ def _parameters_to_buffers(norm: _BatchNorm) -> None:
         if (value := getattr(norm, name)) is not None:
             delattr(norm, name)
             norm.register_buffer(name, value.detach())
+
+
+# One tower of a dual encoder (CLIP, SigLIP, …) with its own projection.
+
+
+_PROJECTIONS = tuple(
+    f"backbone.{name}" for name in ("visual_projection", "text_projection", "vision_model.head", "text_model.head")
+)
+
+
+class DualTower(FineTuned):
+    """A tower of a dual encoder to be fine-tuned, for images or for captions.
+
+        local = W h_l + b of every last state h,   global = the tower's own vector, before it is normalised
+
+    Args: description: from describe_dual; a saved method needs no folder to be built again. Weights are random until
+        load_weights. d: width of local, which must be that of the tower's own vectors; 0 for no local features but
+        these vectors themselves. The tower's own projection learns from the first step, whatever the stages do.
+    Shapes: Pixels "n 3 h w" in [0, 1], or Tokens "n l" → Features(local_feats "n l d", global_feat "n d").
+    Raises: BadInput for another d, images of another resolution, a caption without a piece.
+
+    Example: `DualTower(describe_dual("openai/clip-vit-base-patch32", "image"), d=512)`, then `.load_weights` of that
+    name.
+    """
+
+    kind = "both"
+
+    def __init__(self, description: str, d: int = 0, dropout: float = 0.0):
+        super().__init__()
+        self.values = values = json.loads(description)
+        self.reads, network = values["dual"], build(values["architecture"], "both")
+        own = "vis" if self.reads == "image" else "text"
+        for name, _ in [*network.named_children(), *network.named_parameters(recurse=False)]:
+            if not name.startswith(own):
+                delattr(network, name)
+        self.backbone, config = network, network.config
+        hidden = (config.vision_config if self.reads == "image" else config.text_config).hidden_size
+        width = getattr(config, "projection_dim", 0) or config.vision_config.hidden_size
+        if d not in (0, width):
+            raise BadInput(f"d must be {width}, the width of this model's own vectors, got {d}.")
+        self.project, self.local_width = nn.Linear(hidden, d) if d else None, width
+        self.dropout = nn.Dropout(dropout)
+        if self.reads == "image":
+            self.scaling = Scaling(**values["scaling"])
+            self.resolution = self.scaling.resolution
+            for name, value in zip(("mean", "std"), self.scaling.tensors(), strict=True):
+                self.register_buffer(name, value, persistent=False)  # the description has them
+        self.find_stages(lora=values.get("lora", 0))
+        stages = [tuple(p for p in group if not p.startswith(_PROJECTIONS)) for group in self.stages]
+        self.stages = [group for group in stages if group]
+
+    def forward(self, items: Pixels | Tokens) -> Features:
+        if self.reads == "image":
+            check_shape((*items.x.shape[2:], items.x.shape[1]), self.resolution)
+            read = self.backbone.get_image_features(pixel_values=self.scaling.apply(items.x, self.mean, self.std))
+            mask = torch.ones(read.last_hidden_state.shape[:2], dtype=torch.bool, device=items.x.device)
+        else:
+            require_element(items.mask, "caption")
+            read, mask = text_of_dual(self.backbone, items, self.values["pad"], self.values["length"]), items.mask
+        own = read.pooler_output
+        if self.project is None:
+            return Features(own[:, None], mask[:, :1], own)
+        local = self.project(read.last_hidden_state[:, : mask.shape[1]])
+        return Features(self.dropout(local), mask, own)
 
 
 # CLIP's two towers, each ending in two branches: its own last blocks for means, new ones for variances.

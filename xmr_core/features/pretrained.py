@@ -8,7 +8,7 @@ import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cache, cached_property, partial
 from importlib.util import find_spec
 from itertools import pairwise
@@ -18,6 +18,7 @@ from types import ModuleType
 import numpy as np
 import regex
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float, UInt8
 from safetensors import SafetensorError
 from torch import Tensor, nn, tensor
@@ -249,13 +250,17 @@ def build(architecture: dict, kind: str) -> nn.Module:
 
 
 def copy_weights(network: nn.Module, source: Source, kind: str) -> str:
-    """Fill a network from `build` with the weights of a folder or hub name; returns their identity.
+    """Fill a network from `build`, or one tower of it, with the weights of a folder or hub name; returns their
+    identity. What adapters added keeps its start.
 
     Raises: RuntimeError for a network of another shape, and what load_pretrained refuses.
     """
     model, folder = load_pretrained(source, kind)
     tensors = {k: v for k, v in model.state_dict().items() if "pooler" not in k.split(".")}
-    network.load_state_dict(tensors)
+    own = {name.replace(".base_layer", ""): name for name in network.state_dict() if "lora_" not in name}
+    tensors = {own.get(k, k): v for k, v in tensors.items() if kind != "both" or k in own}
+    learned = {name: v for name, v in network.state_dict().items() if "lora_" in name}
+    network.load_state_dict(tensors | learned)
     return folder.identity
 
 
@@ -573,6 +578,81 @@ def word_pieces(source: Source, max_length: int | None = 64) -> WordPieces:
     mask = next((i for i in (tokenizer.mask_token_id, tokenizer.unk_token_id) if i is not None), -1)
     special = tuple(sorted({*tokenizer.all_special_ids} - {mask}))
     return WordPieces(json.dumps(backend), tokenizer.pad_token_id, mask, special, longest, config.vocab_size)
+
+
+# Dual encoders: both towers with their own projections, read as they were trained.
+
+
+READ_PADDING = ("siglip",)  # trained on captions of one length: padding is read like words, the last is the summary
+_LOWER = {"type": "Lowercase"}
+_BARE = [
+    {"type": "Replace", "pattern": {"Regex": "[!-/:-@\\[-`{-~]"}, "content": ""},
+    {"type": "Replace", "pattern": {"Regex": r"\s+"}, "content": " "},
+    {"type": "Strip", "strip_left": True, "strip_right": True},
+]  # without punctuation, one blank between words
+
+
+def dual_pieces(source: Source) -> WordPieces:
+    """The tokenizer of a dual encoder, of the model's whole length. Captions of SigLIP are lower-cased, and stripped of
+    punctuation where the tokenizer of its first version is used. Raises: as word_pieces."""
+    folder = find_pretrained(source)
+    pieces, file = word_pieces(folder, max_length=None), folder.path / "tokenizer_config.json"
+    if tower_config(folder, "both").model_type not in READ_PADDING:
+        return pieces
+    kind = str(read_settings(file).get("tokenizer_class", "")) if file.exists() else ""
+    backend = json.loads(pieces.backend)
+    steps = [_LOWER, *(_BARE if kind.startswith("SiglipTokenizer") else []), backend.get("normalizer")]
+    backend["normalizer"] = {"type": "Sequence", "normalizers": [step for step in steps if step]}
+    return replace(pieces, backend=json.dumps(backend))
+
+
+def dual_width(source: Source) -> int:
+    """The width of a dual encoder's own vectors. Raises: BadInput for a model without two towers."""
+    config = tower_config(folder := find_pretrained(source), "both")
+    if not all(hasattr(config, tower) for tower in _TOWERS.values()):
+        raise BadInput(f"{folder.name} is a {config.model_type}, not {_KINDS['both']}. Give the folder or name of one.")
+    return getattr(config, "projection_dim", 0) or config.vision_config.hidden_size
+
+
+def describe_dual(source: Source, kind: str) -> str:
+    """JSON of all that encoders.DualTower needs to build one tower, 'image' or 'text', except its weights: also the
+    scale of the scores and their bias, from which training goes on.
+
+    Raises: BadInput as load_pretrained (for a model that is no dual encoder), word_pieces and read_preprocessing do.
+    """
+    model, folder = load_pretrained(source, "both")
+    facts = {"architecture": architecture(folder, "both"), "dual": kind, "model_type": model.config.model_type}
+    facts |= {name: float(getattr(model, f"logit_{name}", 0.0)) for name in ("scale", "bias")}
+    if kind == "image":
+        facts["scaling"] = asdict(read_preprocessing(folder, getattr(model.config, "vision_config", model.config))[0])
+    else:
+        pieces = dual_pieces(folder)
+        facts |= {"pad": pieces.pad, "length": pieces.max_length}
+        require_end_of_text(model, pieces, folder.name)
+    return json.dumps(facts, sort_keys=True)
+
+
+def text_of_dual(model: nn.Module, captions: Tokens, pad: int, length: int):
+    """What a dual encoder makes of captions: `last_hidden_state` "n l e" and `pooler_output` "n d", its own vector. A
+    model that reads padding is given its whole length."""
+    if model.config.model_type in READ_PADDING:
+        ids = F.pad(captions.ids, (0, length - captions.ids.shape[1]), value=pad)
+        return model.get_text_features(input_ids=ids)
+    return model.get_text_features(input_ids=captions.ids, attention_mask=captions.mask.long())
+
+
+def require_end_of_text(model: nn.Module, pieces: WordPieces, name: str) -> None:
+    """Raise BadInput where two captions have one vector though a word differs: a CLIP looks for the end of a caption by
+    a number in its config, and another tokenizer has another. name: of the model, for the message."""
+    tokens, words = pieces(["a a"] * 3)[0], pieces.words
+    places = [n for n, i in enumerate(tokens.ids[0].tolist()) if i in words]
+    for row, pair in enumerate(((-1, 0), (-1, 1), (1, 0))):  # the largest number first: some towers look for that
+        tokens.ids[row, [places[0], places[-1]]] = tensor([words[n] for n in pair])
+    with torch.no_grad():
+        x = F.normalize(text_of_dual(model, tokens, pieces.pad, pieces.max_length).pooler_output.float(), dim=-1)
+    if float((x[1:] - x[0]).abs().amax(1).min()) < 1e-6:
+        fault = "it does not find the end of text that the tokenizer writes"
+        raise BadInput(f"{name} does not read whole captions: {fault}. Correct eos_token_id in config.json.")
 
 
 def _load(folder: ModelFolder):

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from xmr_core.base.errors import BadInput
 from xmr_core.base.types import EmbeddingSet
 from xmr_core.encoders.image import GridEncoder, SmallCNN
-from xmr_core.encoders.pretrained import StatesEncoder, TextBackbone, VisionBackbone
+from xmr_core.encoders.pretrained import DualTower, StatesEncoder, TextBackbone, VisionBackbone
 from xmr_core.encoders.text import GRUEncoder
 from xmr_core.losses.objective import Objective
 from xmr_core.losses.regularisers import of_sets
@@ -30,6 +30,8 @@ def matched_encoders(inputs: Inputs, d: int, dropout: float, local: str) -> tupl
     >>> type(image).__name__, type(text).__name__
     ('GridEncoder', 'GRUEncoder')
     """
+    if inputs.dual:
+        return tuple(DualTower(network, d, dropout) for network in (inputs.image_network, inputs.text_network))
     if inputs.image_network:
         image = VisionBackbone(inputs.image_network, d, dropout=dropout)
     elif inputs.image_width:

@@ -2,13 +2,14 @@
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from xmr_core.base.errors import BadInput
-from xmr_core.base.types import Batch, Brief, Features, Pixels, Representation, Rows, Tokens
+from xmr_core.base.types import Batch, Brief, Features, Pixels, Representation, Rows, Tokens, joined
 from xmr_core.losses.scores import LEFT_OUT
 from xmr_core.similarities.base import Similarity, as_similarity
 
@@ -38,6 +39,11 @@ class Inputs(Brief):
     text_width: int = 0
     image_network: str = ""
     text_network: str = ""
+
+    @property
+    def dual(self) -> bool:
+        """Whether both networks are towers of one dual encoder, with their own projections."""
+        return '"dual": ' in self.image_network and '"dual": ' in self.text_network
 
 
 class Method(nn.Module):
@@ -81,15 +87,29 @@ class Method(nn.Module):
         _require_objective(objective, name)
         self.similarity = as_similarity(similarity)
         self.objective = objective
-        self.lr_scales, self.mix = lr_scales or {}, mix
+        self.lr_scales, self.mix, self.rows_at_once = lr_scales or {}, mix, 0
 
     def encode_images(self, images: Features | Pixels) -> Representation:
         """Representations of images, one per row."""
-        return self._represented(self.image_head(self.image_encoder(images)), len(images), "image_head")
+        return self._encoded(self.image_encoder, self.image_head, images, "image_head")
 
     def encode_captions(self, captions: Tokens) -> Representation:
         """Representations of captions, one per row."""
-        return self._represented(self.caption_head(self.caption_encoder(captions)), len(captions), "caption_head")
+        return self._encoded(self.caption_encoder, self.caption_head, captions, "caption_head")
+
+    def _encoded(self, encoder: nn.Module, head: nn.Module, items: Rows, what: str) -> Representation:
+        """What encoder and head make of items. In training with `rows_at_once`, so many rows at a time, of which only
+        the representations are kept: the gradients of the others' computation are made when it is done again, part by
+        part, and are those of the whole (Gao et al., RepL4NLP 2021, with torch's own checkpoint)."""
+
+        def encode(_: Tensor, part: Rows) -> Representation:
+            return self._represented(head(encoder(part)), len(part), what)
+
+        first = getattr(items, fields(items)[0].name)  # by which checkpoint knows whose random numbers to keep
+        if not (self.training and torch.is_grad_enabled() and 0 < self.rows_at_once < len(items)):
+            return encode(first, items)
+        parts = [items[n : n + self.rows_at_once] for n in range(0, len(items), self.rows_at_once)]
+        return joined([checkpoint(encode, first, part, use_reentrant=False) for part in parts], "residual")
 
     def loss(self, batch: Batch, epoch: int = 0) -> tuple[Tensor, dict[str, Tensor], Tensor]:
         """(loss, its terms by name, scores "i t") of one batch; the scores are means over the scorings.

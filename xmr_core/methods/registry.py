@@ -129,6 +129,8 @@ class MethodSpec(Brief):
         variants: label → options, compared with every other method; the default is the method itself under its label.
         version: raised by one whenever a change of the code changes the method's numbers.
         untrained: parameters that the published form never trains.
+        network: the setting that names a pretrained model without which the method is nothing ('dual_model'); '' for
+            one that any features train, which is compared with all others.
     Raises: BadInput for an id that is no short name, no label, a class that is none of
         options, and options in published_options, special or variants that the class refuses. Names and values in
         settings are checked where a preset is made from them.
@@ -151,6 +153,7 @@ class MethodSpec(Brief):
     variants: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     version: int = 1
     untrained: tuple[str, ...] = ()
+    network: str = ""
 
     def __post_init__(self):
         if not self.id.strip(".") or any(c in self.id for c in " :/") or not self.label.strip():
@@ -232,19 +235,19 @@ def _require_options_class(kind: object) -> None:
 # successors. A new method is one file here and one line in this list.
 MODULES = {
     "vse++": "vsepp", "pvse": "pvse", "pcme": "pcme", "scan": "scan", "sgraf": "sgraf", "vse-infty": "vse_infty",
-    "vse+2ad": "vse_2ad", "dive": "dive", "pcme++": "pcmepp", "maxsim": "maxsim", "chan": "chan",
+    "vse+2ad": "vse_2ad", "dive": "dive", "pcme++": "pcmepp", "maxsim": "maxsim", "chan": "chan", "clip": "clip",
 }  # fmt: skip
 _registered: dict[str, MethodSpec] = {}
 
 
 @cache
 def papers() -> dict[str, MethodSpec]:
-    """The package's own methods: id → spec, in the order of every table.
+    """The package's own methods that any features train: id → spec, in the order of every table.
 
     >>> list(papers())[:3]
     ['vse++', 'pvse', 'pcme']
     """
-    return {name: _own(name) for name in MODULES}
+    return {name: _own(name) for name in MODULES if not _own(name).network}
 
 
 def _own(name: str) -> MethodSpec:

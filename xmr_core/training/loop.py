@@ -13,6 +13,7 @@ from pathlib import Path
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 from torch.utils._pytree import tree_map
 
@@ -20,6 +21,7 @@ from xmr_core.base import files, machine
 from xmr_core.base.errors import (
     LARGEST,
     LARGEST_SEED,
+    BadInput,
     DamagedFile,
     TrainingFailed,
     require_choice,
@@ -67,6 +69,7 @@ _LIMITS = {
     "epochs": (1, 1_000_000), "lr": (1e-12, 0.999999), "weight_decay": (0, LARGEST), "clip": (0, LARGEST),
     "warmup_steps": (0, LARGEST), "decay_every": (1, 1_000_000), "threads": (1, 4096), "seed": (0, LARGEST_SEED),
     "pretrained_lr": (0, 1), "freeze_epochs": (0, 1_000_000), "unfreeze_every": (0, 1_000_000),
+    "micro_batch": (0, 1_000_000), "accumulate": (0, 1_000_000),
 }  # fmt: skip
 
 
@@ -83,6 +86,11 @@ class TrainConfig:
         pretrained_lr: factor in [0, 1] on the rate of pretrained networks that are fine-tuned. freeze_epochs,
             unfreeze_every: when their stages learn (stages_learning).
         compile: through torch.compile, where torch can; other last bits, and a minute before the first step.
+        micro_batch: images or captions that are encoded at a time, so that only their vectors and not their
+            computation are kept for a batch of any size; 0 for all. The loss is that of the whole batch.
+        accumulate: batches whose gradients are averaged for one step of the optimiser; 0 or 1 for none. Each batch
+            has its own negatives. checkpointing: pretrained networks compute their layers again in place of keeping
+            them.
         seed: of weights and batches. threads: CPU threads of one run. They are part of a run's identity, because
             another order of sums gives other bits.
     Raises: BadInput for a value out of range.
@@ -105,9 +113,13 @@ class TrainConfig:
     freeze_epochs: int = 1
     unfreeze_every: int = 0
     compile: bool = False
+    micro_batch: int = 0
+    accumulate: int = 0
+    checkpointing: bool = False
 
     def __post_init__(self):
         require_flag("compile", self.compile)
+        require_flag("checkpointing", self.checkpointing)
         require_fields(self, _LIMITS, {"schedule": SCHEDULES, "precision": PRECISIONS})
 
 
@@ -379,8 +391,9 @@ def train(
     >>> train(method, batches, lambda method: {"value": 0.0}, TrainConfig(epochs=1)).best_epoch
     0
     """
-    device = method.device
+    device, averaged = method.device, max(1, config.accumulate)
     on_cpu = device.type == "cpu"
+    _save_memory(method, config)
     own = own or OwnState(config, device)
     optimiser = torch.optim.AdamW(_groups(method, config), lr=config.lr, fused=True)
     half = config.precision == "bfloat16" or (config.precision == "auto" and not on_cpu)
@@ -453,23 +466,28 @@ def train(
                 batch = batch.to(device, non_blocking=True)
                 with torch.autocast(device.type, torch.bfloat16) if half else nullcontext(), unchecked(checks):
                     loss, terms, scores = loss_of(method, batch, epoch)
-                optimiser.zero_grad(set_to_none=True)
-                loss.backward()
-                ranks.average_gradients(method)
-                norm = clip_gradients(method.parameters(), config.clip) if config.clip else torch.zeros_like(loss)
+                begins, ends = step % averaged == 0, (step + 1) % averaged == 0 or step + 1 == steps
+                if begins:
+                    optimiser.zero_grad(set_to_none=True)
+                (loss / min(averaged, steps - step // averaged * averaged)).backward()
+                norm = torch.zeros_like(loss)
+                if ends:
+                    ranks.average_gradients(method)
+                    norm = clip_gradients(method.parameters(), config.clip) if config.clip else norm
                 row = [loss, scores.detach().float().std(), norm, loss, *terms.values()]
                 wide = torch.float64 if on_cpu else torch.float32  # some devices have no other
                 row = torch.stack([x.detach().to(device, wide).reshape(()) for x in row])
                 pending.append((where, ["loss", *terms], row))
                 if on_cpu or checks or step + 1 == steps or len(pending) == _READ_EVERY:
                     read()  # before the step is taken, so that a CPU keeps the weights that led to a failure
-                optimiser.step()
+                if ends:
+                    optimiser.step()
                 tell(own.disturbed)
                 checks = False
             report({"epoch": epoch, "step": step + 1, "steps": steps, "epochs": config.epochs, "loss": shown})
             with machine.alone:
                 own.outside = machine.networks_built, torch.get_rng_state()
-            if step + 1 < steps and time.monotonic() - saved > save_every_seconds:
+            if ends and step + 1 < steps and time.monotonic() - saved > save_every_seconds:
                 save(epoch, step + 1)
         first_step = 0
         method.eval()
@@ -492,6 +510,16 @@ def train(
         method.load_state_dict(best)
     method.eval()
     return history
+
+
+def _save_memory(method: Method, config: TrainConfig) -> None:
+    """Let a method compute again what it does not keep. Raises: BadInput for a micro_batch where a layer reads the
+    statistics of the batch, which are not those of its parts."""
+    method.rows_at_once = config.micro_batch
+    if config.micro_batch and any(isinstance(m, _BatchNorm) for m in method.train().modules() if m.training):
+        raise BadInput("micro_batch changes a BatchNorm, which reads the whole batch. Leave it out, or use accumulate.")
+    for part in pretrained_parts(method).values() if config.checkpointing else ():
+        part.backbone.gradient_checkpointing_enable({"use_reentrant": False})
 
 
 def _groups(method: Method, config: TrainConfig) -> list[dict]:

@@ -24,6 +24,7 @@ from xmr_core.data.corpora import READERS, corpus_of, reader_of
 from xmr_core.data.prepare import DataConfig
 from xmr_core.data.scenes.corpus import load_scenes
 from xmr_core.evaluation.evaluate import Setting
+from xmr_core.features.pretrained import dual_width
 from xmr_core.methods.registry import FORMS, full_options, method_spec
 from xmr_core.training.loop import TrainConfig
 
@@ -77,6 +78,7 @@ def _reader_version(dataset: str) -> int | str:
     return own_code_version(reader) if is_own_code(reader) else READER_VERSIONS.get(dataset) or own_code_version(reader)
 
 
+_ADDED = ("compile", "micro_batch", "accumulate", "checkpointing")  # once no fields: a run without them is as before
 SCHEME = 2  # of identities: configuration and component versions; ids of scheme 1 hashed the code
 _LIMITS = {
     "batch_images": (2, 1_000_000), "captions_per_image": (1, 10_000), "cell_drop": (0, 0.999999),
@@ -172,7 +174,7 @@ class RunConfig:
             "batches": [self.batch_images, self.captions_per_image, self.unit, self.positives],
             "augment": [self.cell_drop, self.cell_rule, self.word_drop, self.word_rule, self.erase],
             "val_images": self.val_images,
-            "train": {name: v for name, v in asdict(self.train).items() if v or name != "compile"},  # once no field
+            "train": {name: v for name, v in asdict(self.train).items() if v or name not in _ADDED},
             "word_dim": self.data.word_dim,
             "data": dict(prepared_identity),
             "versions": component_versions(self.method, self.data.dataset),
@@ -289,8 +291,10 @@ def base_config(
         config = config.replace(**{k: v for k, v in sizes.items() if k not in absent})
         if dataset == "precomputed":  # no images to crop; the papers leave out a fifth of the regions
             config = config.replace(views=0, cell_drop=min(config.cell_drop, 0.2))
-        if changes.get("fine_tune") in ("image", "both"):
+        if changes.get("fine_tune") in ("image", "both") or changes.get("dual_model"):
             config = config.replace(views=_CROPS)
+        if changes.get("dual_model") and "d" not in absent:
+            config = config.replace(d=dual_width(changes["dual_model"]))
     config = config.replace(**({} if epochs is None else {"epochs": epochs}), **changes)
     return _for_few_images(config) if preset == "quick" and epochs is None and "batch_images" not in changes else config
 
