@@ -140,7 +140,9 @@ def test_a_batch_norm_cannot_be_computed_in_parts(own_home):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("changes", [{"micro_batch": 5}, {"accumulate": 3}, {"checkpointing": True}])
+@pytest.mark.parametrize(
+    "changes", [{"micro_batch": 5}, {"accumulate": 3}, {"checkpointing": True}, {"hard_negatives": 2}], ids=str
+)
 def test_a_run_that_saves_memory_is_continued_with_the_same_bits(zoo, own_home, tmp_path, monkeypatch, changes):
     made = config(zoo["clip"], "dive", lora=2, epochs=2, batch_images=8, dropout=0.1, **changes)
     whole = xmr.train_or_load(made)

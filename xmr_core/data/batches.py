@@ -1,7 +1,7 @@
 """From corpus rows to training batches: which images and captions each step sees, fixed by seed, epoch and step."""
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -218,6 +218,9 @@ class Batches(Brief):
     augment: what is left out of the inputs, or changed in them. If the split has views of its images, each image is
         read as itself or as one of its views, all equally likely.
 
+    Attribute arrange: given the images of an epoch in a drawn order, the order in which batches are cut from them; it
+        may be set, and counts with unit 'images' alone (training.mining.side_by_side).
+
     Raises: BadInput for an unknown unit or positives, a unit that the split or positives do not allow, or less than two
         images or one caption.
     """
@@ -241,6 +244,7 @@ class Batches(Brief):
         if self.unit == "classes" and self.split.classes is None:
             raise BadInput("unit='classes' needs images with classes (cub). Use unit='images' or 'captions' here.")
         self._captions_of = self.split.relevance.transpose()
+        self.arrange: Callable[[np.ndarray], np.ndarray] = lambda order: order
 
     def __len__(self) -> int:
         """Steps in an epoch."""
@@ -260,6 +264,7 @@ class Batches(Brief):
                 steps.append(rng.permutation(shuffled[first])[: self.batch_images])
         else:
             order = rng.permutation(len(self.split.image_rows if self.unit == "images" else self.split.caption_rows))
+            order = self.arrange(order) if self.unit == "images" else order
             steps = [order[n * self.batch_images : (n + 1) * self.batch_images] for n in range(len(self))]
         if self.unit != "images":
             return [(self.split.owners[captions], captions) for captions in steps]

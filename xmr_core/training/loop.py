@@ -9,8 +9,10 @@ import warnings
 from collections.abc import Callable, Iterable
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
@@ -33,6 +35,7 @@ from xmr_core.base.tensors import unchecked
 from xmr_core.base.types import Batch, Brief
 from xmr_core.data.batches import Batches
 from xmr_core.methods.method import Method
+from xmr_core.training.mining import side_by_side
 
 PATIENCE = 40  # steps in a row with equal scores before a collapse is certain
 FLAT = 2e-3  # standard deviation of all scores of a batch below which items cannot be told apart
@@ -364,6 +367,7 @@ def train(
     ranks: OneRank = OneRank(),
     code: str = "",
     own: OwnState | None = None,
+    mine: Callable[[Method], np.ndarray] | None = None,
 ) -> History:
     """Train `method` in place and leave it with the weights of its best validation epoch, in eval mode.
 
@@ -378,7 +382,8 @@ def train(
         save_every_seconds: at least so long between two states inside an epoch. readers: threads that read batches
         ahead; results do not depend on them. owner: the run that the state belongs to. ranks: the processes that
         train together; all of them call this, rank 0 with the state_path. code: a hash of the code that trains; going
-        on from a state of other code is a message of the history. own: where the method was built, if not here.
+        on from a state of other code is a message of the history. own: where the method was built, if not here. mine:
+        method → mining.hard_images, called before each epoch but the first; its batches hold what it gave.
     On a CPU every step is looked at. On a device the host goes ahead of it: losses and norms are read every 25 steps,
     at the end of an epoch and before a state is written, and a message names the first step that it is about; what is
     given is checked on the host, and in the first step by heads, similarity and loss too.
@@ -398,6 +403,7 @@ def train(
     optimiser = torch.optim.AdamW(_groups(method, config), lr=config.lr, fused=True)
     half = config.precision == "bfloat16" or (config.precision == "auto" and not on_cpu)
     history, watch, sums, best, first_epoch, first_step = History(), CollapseWatch(), {}, None, 0, 0
+    hard = None  # what was mined for the epoch
     pending: list[tuple[str, list[str], Tensor]] = []  # where, names of the terms, (loss, spread, norm, terms …)
     loss_of, checks, shown = torch.compile(ranks.loss) if config.compile else ranks.loss, True, math.nan
     place = processor() if on_cpu else device_name(device)
@@ -414,6 +420,7 @@ def train(
         progress, own.random = state["progress"], state["random"]
         history, watch = History(**progress["history"]), CollapseWatch(**progress["watch"])
         sums, best, first_epoch, first_step = (progress[name] for name in ("sums", "best", "epoch", "step"))
+        hard = progress.get("hard")
         changes = [(f"by code {progress.get('code', code)}", f"by code {code}")]  # also of a run that is only evaluated
         if first_epoch < config.epochs:
             changes.append((f"on {progress.get('device', place)}", f"on {place}"))
@@ -447,11 +454,17 @@ def train(
         if state_path is not None:
             progress = {"history": asdict(history), "watch": asdict(watch), "sums": sums, "best": best}
             progress |= {"epoch": epoch, "step": step, "device": place, "code": code, "libraries": machine.libraries()}
+            progress |= {} if hard is None else {"hard": torch.as_tensor(hard)}
             state = {"method": method.state_dict(), "optimiser": optimiser.state_dict(), "random": own.random}
             save_state(state_path, {**state, "progress": progress}, owner)
         saved = time.monotonic()
 
     for epoch in range(first_epoch, config.epochs):
+        if mine and epoch and not first_step:
+            with own.inside(), torch.inference_mode():
+                hard = ranks.from_first(lambda: mine(method.eval()))
+        if hard is not None:
+            batches.arrange = partial(side_by_side, hard=np.asarray(hard))
         plan = batches.plan(epoch)
         method.train()
         unfreeze(method, epoch, config.freeze_epochs, config.unfreeze_every)

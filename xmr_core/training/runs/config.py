@@ -83,6 +83,7 @@ SCHEME = 2  # of identities: configuration and component versions; ids of scheme
 _LIMITS = {
     "batch_images": (2, 1_000_000), "captions_per_image": (1, 10_000), "cell_drop": (0, 0.999999),
     "word_drop": (0, 0.999999), "erase": (0, 0.999999), "val_images": (0, 100_000_000), "processes": (1, 4096),
+    "hard_negatives": (0, 1000),
 }  # fmt: skip
 
 
@@ -95,6 +96,9 @@ class RunConfig:
     word_drop, word_rule, erase: what is left out of training inputs (data.batches.Augmentation). val_images: how many
     images of the validation split, with their captions, choose the epoch; 0 for all. device: where it trains, as torch
     names it ('cpu', 'cuda:1', 'mps'); 'auto' becomes the accelerator that is here, or 'cpu'.
+    hard_negatives: how many images whose captions a model takes for an image's own follow it in a batch; 0 draws all
+    images at random. mined_by: the id of the run that finds them, once; '' for the model that learns, anew before each
+    epoch but the first. True pairs that the corpus knows are left out.
     processes: how many train it together (torchrun); another number gives other last bits, as threads do.
 
     >>> RunConfig().replace(alpha=8.0, epochs=3).options
@@ -115,6 +119,8 @@ class RunConfig:
     word_rule: str = "unknown"
     erase: float = 0.0
     val_images: int = 0
+    hard_negatives: int = 0
+    mined_by: str = ""
     train: TrainConfig = TrainConfig()
     device: str = "cpu"
     processes: int = 1
@@ -123,6 +129,8 @@ class RunConfig:
         choices = {"form": FORMS, "unit": UNITS, "positives": POSITIVES}
         choices |= {"cell_rule": CELL_RULES, "word_rule": WORD_RULES}
         require_fields(self, _LIMITS, choices)
+        if self.hard_negatives and self.unit != "images":
+            raise BadInput(f"hard_negatives needs unit='images', got {self.unit!r}.")
         if self.device == "auto":  # what it means here is part of the run's identity
             object.__setattr__(self, "device", resolve_device("auto"))
 
@@ -174,6 +182,7 @@ class RunConfig:
             "batches": [self.batch_images, self.captions_per_image, self.unit, self.positives],
             "augment": [self.cell_drop, self.cell_rule, self.word_drop, self.word_rule, self.erase],
             "val_images": self.val_images,
+            **({"mining": [self.hard_negatives, self.mined_by]} if self.hard_negatives else {}),
             "train": {name: v for name, v in asdict(self.train).items() if v or name not in _ADDED},
             "word_dim": self.data.word_dim,
             "data": dict(prepared_identity),

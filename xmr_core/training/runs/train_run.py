@@ -11,10 +11,12 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import torch
 
 from xmr_core.base import files, paths
+from xmr_core.base.errors import BadInput
 from xmr_core.base.machine import environment
 from xmr_core.base.types import Relevance
 from xmr_core.data.batches import ORACLES, UNKNOWN_ID, Augmentation, Batches, Split
@@ -25,8 +27,18 @@ from xmr_core.methods.method import Method
 from xmr_core.methods.registry import build, full_options
 from xmr_core.training.distributed import joined, started_ranks
 from xmr_core.training.loop import OneRank, OwnState, train
+from xmr_core.training.mining import hard_images, side_by_side
 from xmr_core.training.runs.config import RunConfig, code_of
-from xmr_core.training.runs.folder import CONFIG, MODEL, TrainedRun, load_finished, warn_of_versions, write_record
+from xmr_core.training.runs.folder import (
+    CONFIG,
+    MODEL,
+    TrainedRun,
+    load_finished,
+    resolve_run,
+    warn_of_versions,
+    write_record,
+)
+from xmr_core.training.runs.folder import load as load_run
 
 STATE = "state.sealed"
 Report = Callable[[dict], None]
@@ -78,6 +90,8 @@ class Plan:
 def plan_run(config: RunConfig) -> Plan:
     """Check a configuration, read its data (features are extracted here, once) and name the run. Raises: BadInput."""
     full_options(config.method, config.form, config.options)
+    if config.mined_by:  # a short name may mean another run tomorrow
+        config = replace(config, mined_by=resolve_run(config.mined_by))
     prepared = prepare(config.data, device=config.device)
     return Plan(config, config.identity(prepared.identity), frozenset(prepared.corpus.relevance_sets))
 
@@ -144,6 +158,13 @@ def _train(plan: Plan, report: Report, ranks: OneRank) -> None:
         prepared.splits["train"], config.batch_images, config.captions_per_image, config.train.seed, config.unit,
         config.positives, _augmentation(config, prepared), truth("train") if truth else None,
     )  # fmt: skip
+    mine = partial(_mined, prepared=prepared, k=config.hard_negatives) if config.hard_negatives else None
+    if mine and config.mined_by:
+        first, mine = load_run(config.mined_by), None
+        if first.prepared().corpus.fingerprint != prepared.corpus.fingerprint:
+            raise BadInput(f"{config.mined_by} was trained on another corpus, whose captions it would mine.")
+        hard = _mined(first.method().to(config.device), first.prepared(), config.hard_negatives)
+        batches.arrange = partial(side_by_side, hard=hard)
     readers = 1 if prepared.inputs.image_width else 2  # pixels are decoded anew for every batch
     # a state of another torch or architecture is not continued: the result would be that of neither; code is only told
     whose = {"owner": f"{plan.id} torch {torch.__version__} {platform.machine()}", "code": code, "own": own}
@@ -151,7 +172,8 @@ def _train(plan: Plan, report: Report, ranks: OneRank) -> None:
     relevances = {"annotated": validation.relevance} | ({"exhaustive": truth("val")} if truth else {})
     validate = partial(_validated, split=validation, relevances=relevances)
     state = folder / STATE if ranks.first else None
-    history = train(method, batches, validate, config.train, state, report, readers=readers, ranks=ranks, **whose)
+    whose |= {"readers": readers, "ranks": ranks, "mine": mine}
+    history = train(method, batches, validate, config.train, state, report, **whose)
     if not ranks.first:
         return
     files.write_tensors(folder / MODEL, method.state_dict())
@@ -179,6 +201,12 @@ def _validated(method: Method, split: Split, relevances: dict[str, Relevance]) -
     summary = evaluate(method.similarity, images, captions, relevances, device=method.device).summary()
     spread = {f"log variance {row.direction}": row.value for row in set_spread(images, captions).itertuples()}
     return {"value": float(summary.loc[summary["metric"] == "rsum", "value"].iloc[-1]), **spread}
+
+
+def _mined(method: Method, prepared: Prepared, k: int) -> np.ndarray:
+    """mining.hard_images of the training split, by all kinds of relevance that the corpus has there."""
+    known = [relevance("train") for relevance in prepared.corpus.relevance_sets.values()]
+    return hard_images(method, prepared.splits["train"], known, k)
 
 
 def _evaluate(method: Method, prepared: Prepared, folder: Path, provenance: Provenance) -> None:
