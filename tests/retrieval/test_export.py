@@ -1,81 +1,102 @@
-"""Items as a pandas frame: the same numbers as the representations, from every source."""
+"""Out again: what transformers, sentence-transformers and onnxruntime compute from an exported folder is ours."""
+
+import subprocess
+import sys
 
 import numpy as np
-import pandas as pd
 import pytest
-from PIL import Image
-from tiny import tiny_config
+import tiny_models
+import torch
 
 import xmr_core as xmr
 from xmr_core.base.errors import BadInput
-from xmr_core.evaluation.analysis import encode_split
-from xmr_core.retrieval.export import export_frame, projected, vectors_of
-from xmr_core.retrieval.index import index_folder, index_split
-from xmr_core.retrieval.library import example_library
+from xmr_core.data.inputs import one_image
+from xmr_core.training.runs.config import base_config
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.usefixtures("module_home"),
+    pytest.mark.filterwarnings("ignore"),  # few words are known; exporters deprecate something every month
+]
+TEXTS = ["a red circle", "A Dog runs on the grass!", "a"]
 
 
-@pytest.fixture(autouse=True)
-def home(shared_home, monkeypatch):
-    monkeypatch.setenv("XMR_HOME", str(shared_home))
+@pytest.fixture(scope="module")
+def zoo(tmp_path_factory):
+    names = ("clip", "siglip", "bert", "gpt2")
+    return {name: str(tiny_models.save(name, tmp_path_factory.mktemp(name))) for name in names}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("method", ["dive", "vse++", "pcme"])
-def test_the_frame_of_a_run_holds_its_representations(method):
-    run = xmr.train_or_load(tiny_config(method, epochs=1))
-    images, captions = encode_split(run.method(), run.prepared().splits["test"])
-    frame = export_frame(run)
-    assert export_frame(run.id).drop(columns="embedding").equals(frame.drop(columns="embedding"))
-    assert (np.stack(frame["embedding"]) == np.concatenate([vectors_of(images), vectors_of(captions)])).all()
-    corpus, of_images = run.prepared().corpus, frame["modality"] == "image"
-    rows = corpus.captions.loc[frame["id"][~of_images]]
-    assert (rows["text"].to_numpy() == frame["text"][~of_images]).all() and (frame["text"][of_images] == "").all()
-    assert (rows["image_id"].to_numpy() == frame["image_id"][~of_images]).all() and set(frame["split"]) == {"test"}
-    assert frame["uncertainty"].notna().all() == (method != "vse++")
-    assert np.allclose(np.linalg.norm(np.stack(frame["embedding"]), axis=1), 1, atol=1e-5)
-    wide = export_frame(run, wide=True)
-    assert (wide.filter(regex="^e[0-9]+$").to_numpy() == np.stack(frame["embedding"])).all()
+def trained(method: str = "clip", **changes) -> xmr.Model:
+    fixed = {"size": "tiny", "epochs": 1, "freeze_epochs": 0, "batch_images": 16, "device": "cpu", "lr": 1e-2}
+    return xmr.load(xmr.train_or_load(base_config(method, **fixed | changes)).id, device="cpu")
 
 
-@pytest.mark.slow
-def test_elements_of_sets_have_rows_of_their_own():
-    run = xmr.train_or_load(tiny_config("dive", epochs=1))
-    images, captions = encode_split(run.method(), run.prepared().splits["test"])
-    frame = export_frame(run, elements=True)
-    assert len(frame) == int(images.mask.sum() + captions.mask.sum()) and frame["element"].max() == 3
-    third = frame[(frame["modality"] == "image") & (frame["element"] == 2)]
-    assert (np.stack(third["embedding"]) == images.x[:, 2].numpy()).all()
+def images(model) -> np.ndarray:
+    return np.random.default_rng(0).integers(0, 256, (4, 50, 40, 3), np.uint8)
 
 
-@pytest.mark.slow
-def test_an_index_gives_what_its_run_gives_and_the_files_of_a_folder(tmp_path):
-    run = xmr.train_or_load(tiny_config("dive", epochs=1))
-    frame = export_frame(index_split(run, tmp_path / "index"))
-    pd.testing.assert_frame_equal(frame, export_frame(run).assign(embedding=frame["embedding"]))
-    assert np.abs(np.stack(frame["embedding"]) - np.stack(export_frame(run)["embedding"])).max() < 1e-6
-    (tmp_path / "images").mkdir()
-    for name, colour in (("a.png", "red"), ("b.png", "blue")):
-        Image.new("RGB", (40, 30), colour).save(tmp_path / "images" / name)
-    frame = export_frame(index_folder(run, tmp_path / "images", tmp_path / "own"))
-    assert [Image.open(file).size for file in frame["file"]] == [(40, 30)] * 2
-    assert frame["id"].tolist() == ["a.png", "b.png"]
-    model = xmr.load(run.id)
-    own = export_frame(model, images=frame["file"].tolist(), texts=["a red circle"])
-    assert np.abs(np.stack(own["embedding"][:2]) - np.stack(frame["embedding"])).max() < 1e-6
-    assert own["modality"].tolist() == ["image", "image", "caption"] and own["text"][2] == "a red circle"
+@pytest.mark.parametrize("lora", [0, 2])
+@pytest.mark.parametrize("name", ["clip", "siglip"])
+def test_transformers_reads_a_fine_tuned_dual_encoder(zoo, tmp_path, name, lora):
+    model = trained(dual_model=zoo[name], lora=lora)
+    folder = model.export(tmp_path / "out", "transformers")
+    again = xmr.load(folder, device="cpu")  # which test_zero_shot compares with transformers
+    x = images(model)
+    torch.testing.assert_close(again.similarity(x, TEXTS), model.similarity(x, TEXTS), rtol=0, atol=2e-6)
+    logit = torch.tensor(model.method.objective.score_loss.log_scale.item())
+    torch.testing.assert_close(again.method.model.logit_scale.detach().reshape(()), logit)
+    assert not torch.equal(again.similarity(x, TEXTS), xmr.load(zoo[name], device="cpu").similarity(x, TEXTS))
 
 
-def test_projections_keep_what_they_promise():
-    points = np.random.default_rng(0).normal(size=(30, 5)) * [9, 4, 1, 1, 1]
-    xy = projected(points, "pca")
-    centred = points - points.mean(0)
-    largest = np.linalg.eigvalsh(centred.T @ centred)[::-1][:2]
-    assert np.allclose((xy.astype(float) ** 2).sum(0), largest) and abs((xy[:, 0] * xy[:, 1]).sum()) < 1e-2
-    assert np.allclose(projected(points[:, ::-1], "pca"), xy, atol=1e-5), "the sign is fixed"
-    frame = export_frame(example_library(), project="tsne")
-    assert frame[["x", "y"]].notna().all(axis=None) and len(frame) == 6
+LOADS = """
+import sys
+import numpy as np
+from sentence_transformers import SentenceTransformer
+model = SentenceTransformer(sys.argv[1], device="cpu")
+np.save(sys.argv[2], model.encode(sys.argv[3:]))
+assert not any(name.startswith("xmr_") for name in sys.modules)
+"""
 
 
-def test_an_unknown_projection_is_refused():
-    with pytest.raises(BadInput, match="globe"):
-        export_frame(example_library(), project="globe")
+@pytest.mark.parametrize(("name", "lora"), [("bert", 0), ("bert", 2), ("gpt2", 0)])
+def test_sentence_transformers_reads_the_captions_side(zoo, tmp_path, name, lora):
+    model = trained("vse++", text_model=zoo[name], fine_tune="text", d=8, lora=lora)
+    folder = model.export(tmp_path / "out", "sentence-transformers")
+    saved = tmp_path / "x.npy"
+    subprocess.run([sys.executable, "-c", LOADS, folder, saved, *TEXTS], check=True, cwd=tmp_path)
+    np.testing.assert_allclose(np.load(saved), model.encode_texts(TEXTS).x.numpy(), atol=2e-6)
+
+
+@pytest.mark.parametrize("method", ["clip", "dive", "maxsim"])
+@pytest.mark.parametrize("name", ["clip", "siglip"])
+def test_onnxruntime_computes_the_same_representations(zoo, tmp_path, name, method):
+    import onnxruntime
+
+    model = trained(method, dual_model=zoo[name], lora=2)
+    folder = model.export(tmp_path / "out", "onnx")
+    x = np.stack([one_image(image, model.raw) for image in images(model)])
+    tokens = model.raw.new_captions(TEXTS)
+    given = {"images": {"pixels": model.raw.new_images(x).x}, "captions": {"ids": tokens.ids, "mask": tokens.mask}}
+    ours = {"images": model.encode_images(x), "captions": model.encode_texts(TEXTS)}
+    for side, tensors in given.items():
+        session = onnxruntime.InferenceSession(folder / f"{side}.onnx")
+        out = session.run(None, {key: value.numpy() for key, value in tensors.items()})
+        np.testing.assert_allclose(out[0], ours[side].x.numpy(), atol=2e-6)
+        assert method == "clip" or np.array_equal(out[1], ours[side].mask.numpy())
+
+
+def test_what_a_format_cannot_hold_is_refused(zoo, tmp_path):
+    pooled = trained("pcme++", dual_model=zoo["clip"])
+    words, sets = trained("vse++", d=8), trained("dive", text_model=zoo["bert"], fine_tune="text", d=8)
+    for model, form, fault in (
+        (words, "onnx", "has none"), (words, "transformers", "only method clip"),
+        (sets, "sentence-transformers", "one vector"), (words, "pickle", "form"),
+        (pooled, "onnx", "no graph of its GaussianGPOHead"),
+    ):  # fmt: skip
+        with pytest.raises(BadInput, match=fault):
+            model.export(tmp_path / form, form)
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine.txt").touch()
+    with pytest.raises(BadInput, match="not empty"):
+        sets.export(tmp_path / "full", "onnx")

@@ -177,7 +177,7 @@ class TextBackbone(FineTuned):
         if self.summary == "first":
             return local[:, 0]
         if self.summary == "last":
-            return local[torch.arange(len(local), device=local.device), mask.sum(1) - 1]
+            return local[torch.arange(local.shape[0], device=local.device), mask.sum(1) - 1]
         return (masked_max if self.summary == "max" else masked_mean)(local, mask[..., None], dim=1)
 
 

@@ -247,7 +247,7 @@ class SlotHead(nn.Module):
         if self.padding == "masked":
             # a wild pad would leave LayerNorm as NaN, and NaN · 0 is NaN
             x = torch.where(features.mask[..., None], x, 0.0)
-        slots, maps, previous = self._start(len(x)), [], None
+        slots, maps, previous = self._start(x.shape[0]), [], None  # len() would fix the number in an exported graph
         for block in self.blocks or [self] * self.iterations:
             if block is not previous:  # shared weights give the same keys and values in all rounds
                 keys, values = self._read(block, x, features.mask)

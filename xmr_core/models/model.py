@@ -181,6 +181,13 @@ class Model(Brief):
 
         return write_model(self, folder)
 
+    def export(self, folder: Path | str, form: str) -> Path:
+        """Write the model into a new folder as others read it, without this package: 'transformers',
+        'sentence-transformers' or 'onnx'. Raises: as export.export."""
+        from xmr_core.models.export import export
+
+        return export(self, folder, form)
+
     def push_to_hub(
         self, repo_id: str, token: str | None = None, private: bool = False, revision: str | None = None
     ) -> str:
