@@ -11,8 +11,12 @@ and a run that has a row is not made again. About five hours of one core; withou
 
 import argparse
 import resource
+import statistics
+import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
+from itertools import pairwise
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -37,6 +41,15 @@ CASES: dict[str, tuple[str, dict]] = {  # name → method, settings
     "a set, frozen, 40 epochs": ("dive", {"epochs": 40}),
     "a set, LoRA": ("dive", SHORT | {"fine_tune": "text", "lora": 8}),
 }
+STEPS = 12  # of the cases that measure an option, at the same batch of 64 images and captions
+OPTIONS: dict[str, tuple[str, dict]] = {
+    f"a step, {how}": ("vse++", SHORT | {"fine_tune": "text"} | settings)
+    for how, settings in (
+        ("plain", {}), ("micro_batch=16", {"micro_batch": 16}), ("checkpointing", {"checkpointing": True}),
+        ("lora=8", {"lora": 8}), ("lora=8, micro_batch=16", {"lora": 8, "micro_batch": 16}),
+        ("bfloat16", {"precision": "bfloat16"}), ("accumulate=4", {"accumulate": 4}),
+    )
+}  # fmt: skip
 FIRST = "the first run"  # of the same method and seed, which mines
 DRAWN = {"device": "cpu", "epochs": 24}
 MINING: dict[str, tuple[str, dict]] = {
@@ -52,8 +65,8 @@ MINING: dict[str, tuple[str, dict]] = {
 
 def config(name: str, data_root: str, seed: int, **changes) -> RunConfig:
     """The run of a case."""
-    method, settings = (CASES | MINING)[name]
-    if name in CASES:
+    method, settings = (CASES | OPTIONS | MINING)[name]
+    if name not in MINING:
         return base_config(method, data_root=data_root, seed=seed, **COMMON | settings | changes)
     if settings.get("mined_by") == FIRST:
         first = train_or_load(base_config(method, seed=seed, **DRAWN | changes))
@@ -81,29 +94,56 @@ def measured(wanted: RunConfig) -> dict[str, object]:
     }  # fmt: skip
 
 
+class Enough(Exception):
+    """Raised after the steps that are timed."""
+
+
+def step(wanted: RunConfig) -> dict[str, object]:
+    """Seconds of a step, the median, and the peak memory of the process."""
+    times: list[float] = []
+
+    def report(event: dict) -> None:
+        times.append(time.monotonic())
+        if len(times) > STEPS:
+            raise Enough
+
+    with suppress(Enough):
+        train_or_load(wanted, report=report)
+    seconds = statistics.median(b - a for a, b in pairwise(times))
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return {"step_seconds": round(seconds, 3), "peak_mb": round(peak), "processor": processor(), "commit": commit()}
+
+
 def rows(path: Path) -> pd.DataFrame:
     return pd.read_csv(path) if path.exists() else pd.DataFrame({"name": [], "seed": []})
 
 
 def missing(path: Path, seeds: int, names: list[str]) -> Iterator[tuple[str, int]]:
+    """What has no row yet; a step is timed once."""
     made = {*zip(rows(path)["name"], rows(path)["seed"].astype(int), strict=True)}
-    return ((name, seed) for seed in range(seeds) for name in names if (name, seed) not in made)
+    return (
+        (name, seed)
+        for seed in range(seeds)
+        for name in names
+        if (name, seed) not in made and (not seed or name not in OPTIONS)
+    )
 
 
 def main() -> int:
+    every = [*MINING, *OPTIONS, *CASES]
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--flickr8k", default="")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--rows", type=Path, default=ROWS)
-    parser.add_argument("--only", nargs="*", choices=[*MINING, *CASES], default=[*MINING, *CASES])
+    parser.add_argument("--only", nargs="*", choices=every, default=every)
     given = parser.parse_args()
     names = [name for name in given.only if given.flickr8k or name in MINING]
     for name, seed in missing(given.rows, given.seeds, names):
         with ProcessPoolExecutor(1, get_context("spawn")) as alone:
-            line = alone.submit(measured, config(name, given.flickr8k, seed)).result()
+            line = alone.submit(step if name in OPTIONS else measured, config(name, given.flickr8k, seed)).result()
         table = pd.concat([rows(given.rows), pd.DataFrame([{"name": name, "seed": seed, **line}])])
         files.write_atomic(given.rows, table.to_csv(index=False, float_format="%.6g"))
-        print(f"{name}, seed {seed}: RSUM {line['rsum']:.1f}, {line['train_seconds']:.0f} s")
+        print(name, seed, {key: line.get(key) for key in ("rsum", "train_seconds", "step_seconds", "peak_mb")})
     return 0
 
 

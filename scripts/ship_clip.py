@@ -30,7 +30,8 @@ def untrained(folder: Path, texts: list[str]) -> None:
     ends = [(token, words[token]) for token in ("<start>", "<end>")]
     tokenizer.post_processor = processors.TemplateProcessing(single="<start> $A <end>", special_tokens=ends)
     PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=LONGEST, **SPECIAL).save_pretrained(folder)
-    size = {"hidden_size": WIDTH, "intermediate_size": WIDTH, "num_hidden_layers": LAYERS, "num_attention_heads": 4}
+    size = {"hidden_size": WIDTH, "intermediate_size": WIDTH // 2, "num_hidden_layers": LAYERS}
+    size |= {"num_attention_heads": 4}
     ids = {name.replace("token", "token_id"): words[token] for name, token in SPECIAL.items() if name != "unk_token"}
     text = size | ids | {"vocab_size": len(words), "max_position_embeddings": LONGEST}
     vision = size | {"image_size": SIDE, "patch_size": 8}
@@ -44,15 +45,16 @@ def untrained(folder: Path, texts: list[str]) -> None:
 
 def main() -> int:
     texts = xmr.data.load_scenes("quick", seed=1).captions["text"].tolist()
-    with tempfile.TemporaryDirectory() as place:
+    with tempfile.TemporaryDirectory() as folder:
+        place = str(Path(folder) / "untrained-clip")
         untrained(Path(place), texts)
         config = xmr.base_config(
             "clip", world_seed=1, dual_model=place, epochs=EPOCHS, lr=RATE, freeze_epochs=0, pretrained_lr=1.0, views=0,
             device="cpu",
         )  # fmt: skip
         run = xmr.train_or_load(config)
-    shutil.rmtree(SHIPPED / "clip", ignore_errors=True)
-    xmr.load(run.id, device="cpu").save_pretrained(SHIPPED / "clip")
+        shutil.rmtree(SHIPPED / "clip", ignore_errors=True)
+        xmr.load(run, device="cpu").save_pretrained(SHIPPED / "clip")
     print(run, sum(f.stat().st_size for f in (SHIPPED / "clip").iterdir()))
     return 0
 

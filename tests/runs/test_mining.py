@@ -8,11 +8,12 @@ from hypothesis import strategies as st
 
 import xmr_core as xmr
 from xmr_core.base.errors import BadInput
+from xmr_core.data.batches import side_by_side
 from xmr_core.data.prepare import DataConfig, prepare
 from xmr_core.evaluation.analysis.representations import encode_split
 from xmr_core.methods.registry import build
-from xmr_core.training.mining import hard_images, side_by_side
 from xmr_core.training.runs.config import base_config
+from xmr_core.training.runs.mining import hard_images
 
 
 @given(st.integers(0, 10**6), st.integers(1, 30), st.integers(1, 4))

@@ -1,12 +1,13 @@
 """From corpus rows to training batches: which images and captions each step sees, fixed by seed, epoch and step."""
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
+from jaxtyping import Int
 
 from xmr_core.base.errors import BadInput, require_fields
 from xmr_core.base.tensors import require_element, require_elements, require_finite
@@ -198,6 +199,23 @@ def _checked(items: Features | Pixels | Tokens, what: str) -> Features | Pixels 
     return items
 
 
+def side_by_side(order: Int[np.ndarray, " i"], hard: Int[np.ndarray, "i k"]) -> Int[np.ndarray, " i"]:
+    """An order of images in which each is followed by those of its hard ones that have no place yet: batches cut from
+    it hold hard negatives, and every image stays in an epoch once.
+
+    >>> side_by_side(np.array([2, 0, 1, 3]), np.array([[1], [0], [3], [-1]])).tolist()
+    [2, 3, 0, 1]
+    """
+    placed, out = np.zeros(len(order) + 1, bool), []
+    placed[-1] = True  # of −1
+    for image in order:
+        if not placed[image]:
+            group = [*dict.fromkeys([image, *(other for other in hard[image] if not placed[other])])]
+            placed[group] = True
+            out += group
+    return np.array(out)
+
+
 @dataclass(eq=False)
 class Batches(Brief):
     """The training batches of a split. They depend on seed, epoch and step only, so an interrupted run can continue.
@@ -218,8 +236,8 @@ class Batches(Brief):
     augment: what is left out of the inputs, or changed in them. If the split has views of its images, each image is
         read as itself or as one of its views, all equally likely.
 
-    Attribute arrange: given the images of an epoch in a drawn order, the order in which batches are cut from them; it
-        may be set, and counts with unit 'images' alone (training.mining.side_by_side).
+    Attribute hard: for each image the others that follow it in a batch, "images k", −1 for none (training.runs.mining);
+        it may be set, and counts with unit 'images' alone.
 
     Raises: BadInput for an unknown unit or positives, a unit that the split or positives do not allow, or less than two
         images or one caption.
@@ -244,7 +262,7 @@ class Batches(Brief):
         if self.unit == "classes" and self.split.classes is None:
             raise BadInput("unit='classes' needs images with classes (cub). Use unit='images' or 'captions' here.")
         self._captions_of = self.split.relevance.transpose()
-        self.arrange: Callable[[np.ndarray], np.ndarray] = lambda order: order
+        self.hard: np.ndarray | None = None
 
     def __len__(self) -> int:
         """Steps in an epoch."""
@@ -264,7 +282,7 @@ class Batches(Brief):
                 steps.append(rng.permutation(shuffled[first])[: self.batch_images])
         else:
             order = rng.permutation(len(self.split.image_rows if self.unit == "images" else self.split.caption_rows))
-            order = self.arrange(order) if self.unit == "images" else order
+            order = order if self.hard is None else side_by_side(order, self.hard)
             steps = [order[n * self.batch_images : (n + 1) * self.batch_images] for n in range(len(self))]
         if self.unit != "images":
             return [(self.split.owners[captions], captions) for captions in steps]

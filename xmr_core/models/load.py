@@ -144,7 +144,7 @@ def model_of(run: TrainedRun) -> Model:
         "run": run.id, "method": config.method, "form": config.form, "options": dict(config.options),
         "dataset": data.dataset, "size": run.setting.size, "seed": config.train.seed, "epochs": config.train.epochs,
         "features": data.features, "image_model": data.image_model,
-        "text_model": "" if data.fine_tunes("text") else data.text_model,
+        "text_model": "" if data.fine_tunes("text") else data.text_model, "dual_model": data.dual_model,
         "reads": "images" if prepared.describer else "regions", "commit": made_on.git_commit,
         "device": made_on.device, "versions": {n: getattr(made_on, n) for n in ("python", "torch", "transformers")},
         "results": rsums(run.per_query),

@@ -129,7 +129,7 @@ def write_into(place: Path, model: Model, old: Path) -> list[str]:
     """Write the files of write_model into an empty folder; returns the names of those that config.json lists. old: a
     folder of the same kind, whose card is kept where its owner changed it."""
     about = dict(model.about)
-    for name in ("image_model", "text_model"):  # the places of one's own disk concern nobody
+    for name in ("image_model", "text_model", "dual_model"):  # the places of one's own disk concern nobody
         if about.get(name) and Path(about[name]).expanduser().is_dir():
             about[name] = Path(about[name]).name
     if isinstance(model.method, ZeroShot):
@@ -188,7 +188,7 @@ Not stated yet: its owner adds `license: …` to the head of this file.
 Cite {citation} and this model by its name `owner/name@commit` with xmr-study {version}, which implemented it anew.
 """
 _FACTS = ("method", "form", "options", "dataset", "size", "seed", "epochs", "features", "image_model", "text_model")
-_FACTS += ("run", "commit", "device", "versions")
+_FACTS += ("dual_model", "run", "commit", "device", "versions")
 
 
 def model_card(label: str, about: Mapping) -> str:

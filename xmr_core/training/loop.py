@@ -9,7 +9,6 @@ import warnings
 from collections.abc import Callable, Iterable
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -35,7 +34,6 @@ from xmr_core.base.tensors import unchecked
 from xmr_core.base.types import Batch, Brief
 from xmr_core.data.batches import Batches
 from xmr_core.methods.method import Method
-from xmr_core.training.mining import side_by_side
 
 PATIENCE = 40  # steps in a row with equal scores before a collapse is certain
 FLAT = 2e-3  # standard deviation of all scores of a batch below which items cannot be told apart
@@ -464,7 +462,7 @@ def train(
             with own.inside(), torch.inference_mode():
                 hard = ranks.from_first(lambda: mine(method.eval()))
         if hard is not None:
-            batches.arrange = partial(side_by_side, hard=np.asarray(hard))
+            batches.hard = np.asarray(hard)
         plan = batches.plan(epoch)
         method.train()
         unfreeze(method, epoch, config.freeze_epochs, config.unfreeze_every)

@@ -78,7 +78,13 @@ class TrainedRun(EvaluatedSplit):
         before = now.identity
         if data.dataset != "scenes":
             before = files.read_record(self.folder / CONFIG)["identity"]["data"]
-        names = {"corpus", "vocabulary", "words", "word_vectors", *(["features"] * bool(data.image_model))}
+        names = {
+            "corpus",
+            "vocabulary",
+            "words",
+            "word_vectors",
+            *(["features"] * bool(data.image_model or data.dual_model)),
+        }
         names &= before.keys() | ({"words"} if not data.vocabulary else set())  # older runs do not name those of a file
         if changed := sorted(name for name in names if before.get(name) != now.identity.get(name)):
             fault = f"{self.id}: {', '.join(changed)} changed since it was trained"
@@ -91,7 +97,8 @@ class TrainedRun(EvaluatedSplit):
         """
         path, prepared, config = Path(path), self.prepared(), self.config
         path = path if path.suffix == ".safetensors" else path.with_name(f"{path.name}.safetensors")
-        about = {name: getattr(config.data, name) for name in ("dataset", "features", "image_model", "text_model")}
+        names = ("dataset", "features", "image_model", "text_model", "dual_model")
+        about = {name: getattr(config.data, name) for name in names}
         about |= {"run": self.id, "record": asdict(self.provenance)}
         del about["record"]["files"]
         words = prepared.vocabulary or prepared.pieces
@@ -352,8 +359,8 @@ def _features(data: dict, identity: str) -> str:
     """What was chosen; of 'auto', what it led to where the identity says it."""
     if data["features"] != "auto":
         return data["features"]
-    if data["image_model"]:
-        return Path(data["image_model"]).name
+    if network := data["image_model"] or data.get("dual_model"):
+        return Path(network).name
     return next((name for name in FEATURES if identity.startswith((f"{name}-", f"{name}_"))), identity.split("-")[0])
 
 

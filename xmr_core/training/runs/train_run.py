@@ -4,7 +4,7 @@ import platform
 import time
 import warnings
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
@@ -27,7 +27,6 @@ from xmr_core.methods.method import Method
 from xmr_core.methods.registry import build, full_options
 from xmr_core.training.distributed import joined, started_ranks
 from xmr_core.training.loop import OneRank, OwnState, train
-from xmr_core.training.mining import hard_images, side_by_side
 from xmr_core.training.runs.config import RunConfig, code_of
 from xmr_core.training.runs.folder import (
     CONFIG,
@@ -39,6 +38,7 @@ from xmr_core.training.runs.folder import (
     write_record,
 )
 from xmr_core.training.runs.folder import load as load_run
+from xmr_core.training.runs.mining import hard_images
 
 STATE = "state.sealed"
 Report = Callable[[dict], None]
@@ -163,8 +163,7 @@ def _train(plan: Plan, report: Report, ranks: OneRank) -> None:
         first, mine = load_run(config.mined_by), None
         if first.prepared().corpus.fingerprint != prepared.corpus.fingerprint:
             raise BadInput(f"{config.mined_by} was trained on another corpus, whose captions it would mine.")
-        hard = _mined(first.method().to(config.device), first.prepared(), config.hard_negatives)
-        batches.arrange = partial(side_by_side, hard=hard)
+        batches.hard = _mined(first.method().to(config.device), first.prepared(), config.hard_negatives)
     readers = 1 if prepared.inputs.image_width else 2  # pixels are decoded anew for every batch
     # a state of another torch or architecture is not continued: the result would be that of neither; code is only told
     whose = {"owner": f"{plan.id} torch {torch.__version__} {platform.machine()}", "code": code, "own": own}
@@ -204,8 +203,12 @@ def _validated(method: Method, split: Split, relevances: dict[str, Relevance]) -
 
 
 def _mined(method: Method, prepared: Prepared, k: int) -> np.ndarray:
-    """mining.hard_images of the training split, by all kinds of relevance that the corpus has there."""
-    known = [relevance("train") for relevance in prepared.corpus.relevance_sets.values()]
+    """mining.hard_images of the training split, by all kinds of relevance that know something there. Plausible matches
+    are none: those share objects, and many of them are wrong."""
+    known = []
+    for name, relevance in prepared.corpus.relevance_sets.items():
+        with suppress(BadInput):  # judged on test images alone
+            known += [] if name.startswith("plausible") else [relevance("train")]
     return hard_images(method, prepared.splits["train"], known, k)
 
 

@@ -33,20 +33,3 @@ def hard_images(method: Method, split: Split, known: Iterable[Relevance], k: int
         hard = owners[np.sort(first)][:k]
         out[image, : len(hard)] = hard
     return out
-
-
-def side_by_side(order: Int[np.ndarray, " i"], hard: Int[np.ndarray, "i k"]) -> Int[np.ndarray, " i"]:
-    """An order of images in which each is followed by those of its hard ones that have no place yet: batches cut from
-    it hold hard negatives, and every image stays in an epoch once.
-
-    >>> side_by_side(np.array([2, 0, 1, 3]), np.array([[1], [0], [3], [-1]])).tolist()
-    [2, 3, 0, 1]
-    """
-    placed, out = np.zeros(len(order) + 1, bool), []
-    placed[-1] = True  # of −1
-    for image in order:
-        if not placed[image]:
-            group = [*dict.fromkeys([image, *(other for other in hard[image] if not placed[other])])]
-            placed[group] = True
-            out += group
-    return np.array(out)
