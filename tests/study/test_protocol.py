@@ -344,7 +344,8 @@ def test_the_first_run_of_a_compared_method_is_shipped_and_opened_by_its_name(tw
 
 def test_every_shipped_model_is_small_opens_and_says_what_it_reached():
     folders = sorted(path for path in load.SHIPPED.glob("*") if path.is_dir())
-    assert {f.name for f in folders} <= {records.shipped_name(_first(label)) for label in protocol.labels()}
+    of_study = {records.shipped_name(_first(label)) for label in protocol.labels()}
+    assert {f.name for f in folders} - of_study == {"clip"}, "scripts/ship_clip.py"
     sizes = {f.name: sum(p.stat().st_size for p in f.iterdir()) for f in folders}
     assert all(size < 500_000 for size in sizes.values()) and sum(sizes.values()) < 8_000_000
     for folder in folders:

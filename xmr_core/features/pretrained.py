@@ -622,7 +622,7 @@ def describe_dual(source: Source, kind: str) -> str:
     """
     model, folder = load_pretrained(source, "both")
     facts = {"architecture": architecture(folder, "both"), "dual": kind, "model_type": model.config.model_type}
-    facts |= {name: float(getattr(model, f"logit_{name}", 0.0)) for name in ("scale", "bias")}
+    facts |= {name: torch.as_tensor(getattr(model, f"logit_{name}", 0.0)).item() for name in ("scale", "bias")}
     if kind == "image":
         facts["scaling"] = asdict(read_preprocessing(folder, getattr(model.config, "vision_config", model.config))[0])
     else:
