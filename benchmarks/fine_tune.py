@@ -24,6 +24,7 @@ import pandas as pd
 
 from xmr_core.base import files
 from xmr_core.base.machine import commit, processor
+from xmr_core.evaluation.evaluate import rsums
 from xmr_core.training.runs.config import RunConfig, base_config
 from xmr_core.training.runs.train_run import train_or_load
 
@@ -77,15 +78,15 @@ def config(name: str, data_root: str, seed: int, **changes) -> RunConfig:
 def measured(wanted: RunConfig) -> dict[str, object]:
     """One run, trained or loaded: its numbers on the test split, with the interval over test images, and its cost."""
     run = train_or_load(wanted)
-    own = run.metrics[["relevance", "direction", "metric", "k", "value"]]
-    values = {" ".join(map(str, key)): v for *key, v in own.values}
+    numbers, own = run.metrics[["relevance", "direction", "metric", "k", "value"]], rsums(run.per_query)[0]
+    values = {" ".join(map(str, key)): v for *key, v in numbers.values}
     model = run.folder / "model.safetensors"
     tensors = run.method().state_dict()
     adapters = sum(t.numel() * t.element_size() for key, t in tensors.items() if ".base_layer." not in key)
     learned = adapters if any("lora_" in key for key in tensors) else model.stat().st_size
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return {
-        "rsum": 100 * values["annotated both rsum 0"], "rsum_error": 100 * values["annotated both rsum_error 0"],
+        **{name: round(own[name], 2) for name in ("rsum", "low", "high")},
         "i2t R@1": 100 * values["annotated i2t recall 1"], "t2i R@1": 100 * values["annotated t2i recall 1"],
         "rsum, all true": 100 * values.get("exhaustive both rsum 0", float("nan")),
         "epochs": wanted.train.epochs, "best_epoch": run.provenance.best_epoch,
