@@ -1,4 +1,6 @@
-"""The demonstration on the site's first page: fifty sentences and what two trained models answer, without a server."""
+"""What two trained models answer: the demonstration on the site's first page, fifty sentences without a server, and the
+picture in README.md (python scripts/build_demo.py).
+"""
 
 import base64
 import io
@@ -9,10 +11,32 @@ import numpy as np
 from PIL import Image
 
 import xmr_study as study
-from xmr_study.examples import top
+from xmr_core.base.files import write_atomic
+from xmr_study.examples import disputed, top
+from xmr_study.plots.images import image_answers
+from xmr_study.plots.style import palette_png
 
 TEMPLATE = Path(__file__).resolve().parent / "site" / "demonstration.html"
 METHODS, QUERIES, ANSWERS, COLUMNS, SIDE = ("VSE∞", "DivE"), 50, 6, 16, 72
+PICTURE = Path(__file__).resolve().parents[1] / "reports" / "figures" / "answers.png"
+ASKED = 2  # sentences of the picture
+
+
+def picture() -> None:
+    """The picture in README.md: some sentences with the first answers of both methods."""
+    runs = study.run({"preset": "trained"}, list(METHODS))
+    split, corpus = runs.first().prepared().splits["test"], runs.first().prepared().corpus
+    every = corpus.relevance_sets["exhaustive"]("test")
+    texts = corpus.captions["text"].iloc[split.caption_rows].tolist()
+    chosen = [c for c in disputed(dict(zip(METHODS, runs, strict=True)), "t2i", 200) if len(every[c]) > 3][:ASKED]
+    rows = {}
+    for name in METHODS:
+        parts = [own for _, own in top(runs.first(name), "t2i", chosen, ANSWERS).groupby("query", sort=False)]
+        pixels = [corpus.read_pixels(split.image_rows[own["item"]]) for own in parts]
+        rows[name] = [
+            list(zip(x, own["score"], own["mark"], strict=True)) for x, own in zip(pixels, parts, strict=True)
+        ]
+    write_atomic(PICTURE, palette_png(image_answers([texts[c] for c in chosen], rows), dpi=80))
 
 
 def demonstration() -> str:
@@ -44,3 +68,7 @@ def demonstration() -> str:
     style = f"#demo i {{ background-image: url(data:image/webp;base64,{base64.b64encode(file.getvalue()).decode()}); }}"
     page = TEMPLATE.read_text().replace("/*DATA*/", json.dumps(data, ensure_ascii=False).replace("</", "<\\/"))
     return f"<style>{style}</style>\n{page}"
+
+
+if __name__ == "__main__":
+    picture()

@@ -1,9 +1,10 @@
-"""Write the table of methods into README.md, between its two marks, and docs/methods/options.md. A test says when one
-is out of date.
+"""Write the tables of the course and of the methods into README.md, between their marks, and docs/methods/options.md. A
+test says when one is out of date.
 
 python scripts/build_readme.py, or `make readme`.
 """
 
+import re
 import textwrap
 from pathlib import Path
 
@@ -12,7 +13,9 @@ from xmr_study.method_tables import methods_table, options_table, published_tabl
 
 ROOT = Path(__file__).resolve().parent.parent
 OPTIONS = ROOT / "docs" / "methods" / "options.md"
+GUIDE = ROOT / "docs" / "notebooks.md"
 START, END = "<!-- methods: made by `make readme` -->\n", "<!-- end of methods -->"
+COURSE, LAST = "<!-- course: made by `make readme` -->\n", "<!-- end of course -->"
 
 
 def options_page() -> str:
@@ -40,10 +43,19 @@ def _wrapped(text: str) -> str:
     return "".join(f"{line if line.startswith('|') else textwrap.fill(line, 116)}\n" for line in lines)
 
 
+def course_table() -> str:
+    """A line for each notebook of the course: name, question, minutes; from the guide."""
+    lines = re.findall(r"^\| \[`(\w+)`\]\(\S+\) \| ([^|?]+\?)[^|]* \| (\d+) \|$", GUIDE.read_text(), re.M)
+    rows = [f"| [{name}](notebooks/{name}.ipynb) | {asks} | {minutes} |\n" for name, asks, minutes in lines]
+    return "".join(["| notebook | question | minutes |\n| --- | --- | --- |\n", *rows])
+
+
 def with_table(readme: str) -> str:
-    """README.md with the table of methods as it must be now."""
-    before, rest = readme.split(START)
-    return before + START + methods_table() + END + rest.split(END)[1]
+    """README.md with its tables as they must be now."""
+    for start, end, table in ((COURSE, LAST, course_table()), (START, END, methods_table())):
+        before, rest = readme.split(start)
+        readme = before + start + table + end + rest.split(end)[1]
+    return readme
 
 
 if __name__ == "__main__":

@@ -166,6 +166,9 @@ def page() -> str:
     seeds = seeds[(seeds["dataset"] == "scenes") & (seeds["world"] > 0)]
     short = seed_values(rows[(rows["dataset"] == "scenes") & (rows["world"] > 0) & (rows["epochs"] == EPOCHS)])
     both = methods.merge(photographs, on="label")
+    width = decision.verdicts(records.results(), CAPACITY_CLAIMS).set_index("claim")
+    if width["verdict"].tolist() != ["held", "held", "undecided"]:
+        raise SystemExit(f"error: {TEXT.name} says otherwise of width than {width['verdict'].to_dict()}.")
     constant = verdicts["claim"].str.startswith("vse2ad-negatives") & verdicts["verdict"].isin(DECIDED)
     counts = verdicts["verdict"].value_counts()
     return TEXT.read_text(encoding="utf-8").format(
@@ -175,6 +178,8 @@ def page() -> str:
         seventh=methods["rsum"].iloc[6],
         median_vse=100 * seeds["value"].astype(float).median(),
         dive_short=short["DivE"]["value"].mean(),
+        wide=width.loc["capacity-storage"],
+        dear=width.loc["capacity-cost"],
         shared=len(both),
         tau=kendalltau(both["rsum_x"], both["rsum_y"]).statistic,
         constant=constant.sum(),

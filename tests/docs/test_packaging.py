@@ -64,7 +64,7 @@ def test_the_description_of_the_wheel_needs_no_file_beside_it(monkeypatch):
     monkeypatch.chdir(ROOT)
     runpy.run_path("setup.py")
     links = re.findall(r"\]\(([^)]*)\)", setup["long_description"])
-    assert all(link.startswith("https://") for link in links) and "## As a library" in setup["long_description"]
+    assert all(link.startswith("https://") for link in links) and "## Use it from Python" in setup["long_description"]
 
 
 def test_the_three_files_agree():
