@@ -91,7 +91,7 @@ def measured(wanted: RunConfig) -> dict[str, object]:
         "rsum, all true": 100 * values.get("exhaustive both rsum 0", float("nan")),
         "epochs": wanted.train.epochs, "best_epoch": run.provenance.best_epoch,
         "train_seconds": round(run.provenance.train_seconds, 1), "peak_mb": round(peak), "mb": round(learned / 1e6, 1),
-        "parameters": run.provenance.parameters, "processor": processor(), "commit": commit(), "run_id": run.id,
+        "parameters": run.provenance.parameters, "processor": processor(), "commit": commit()[0], "run_id": run.id,
     }  # fmt: skip
 
 
@@ -112,7 +112,7 @@ def step(wanted: RunConfig) -> dict[str, object]:
         train_or_load(wanted, report=report)
     seconds = statistics.median(b - a for a, b in pairwise(times))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return {"step_seconds": round(seconds, 3), "peak_mb": round(peak), "processor": processor(), "commit": commit()}
+    return {"step_seconds": round(seconds, 3), "peak_mb": round(peak), "processor": processor(), "commit": commit()[0]}
 
 
 def rows(path: Path) -> pd.DataFrame:

@@ -9,6 +9,7 @@ from xmr_core.base.errors import unknown
 from xmr_core.evaluation.stats import decided, seed_interval
 from xmr_study.claims import CLAIMS
 from xmr_study.claims.claim import Claim
+from xmr_study.protocol import FIELDS
 from xmr_study.protocol_results import protocol_results
 
 VERDICTS = Path(__file__).resolve().parents[1] / "reports" / "verdicts.csv"
@@ -109,6 +110,7 @@ def show_verdicts(verdicts: pd.DataFrame, most: int = 4) -> None:
 def unlike_study(rows: pd.DataFrame, verdicts: pd.DataFrame | None = None) -> tuple[str, dict[str, str]]:
     """Where runs lie on the other side of a claim than the study's verdict, in words ('' for nowhere), and what they
     say themselves: claim → 'held' or 'contradicted', for claims that the study decided and whose variants they have.
+    Labels that stand for other settings in the study (protocol.FIELDS) are left out.
 
     rows: of tidy.rows, of one corpus. verdicts: of `ledger`, by default today's.
     """
@@ -117,7 +119,8 @@ def unlike_study(rows: pd.DataFrame, verdicts: pd.DataFrame | None = None) -> tu
     decided_here = table[table["verdict"].isin(["held", "contradicted"]) & of_corpus].set_index("claim")
     said, apart = {}, []
     for claim in CLAIMS:
-        there = claim.id in decided_here.index and {*claim.above, *claim.below} <= {*rows["variant"]}
+        labels = {*claim.above, *claim.below}
+        there = claim.id in decided_here.index and labels <= {*rows["variant"]} - FIELDS.keys()
         if there and len(effects := compared(rows, [claim])["effect"]):
             turned = (-1 if claim.smaller else 1) * effects - claim.bound
             said[claim.id] = "held" if turned.min() > 0 else "contradicted"

@@ -75,7 +75,7 @@ def problems(path: Path) -> list[str]:
 
 
 MINUTES = re.compile(r"^\*(\d+) minutes( · before it: (\[\w+\]\(\w+\.ipynb\)(, )?)+)?\*$", re.M)
-UNFORMED = {"compare_methods", "report"}  # not in the form yet
+UNFORMED = {"report"}  # not in the form yet
 ON_TINY = {"alignments"}  # stored runs of the smallest world, which say nothing, until trained models come along
 
 
