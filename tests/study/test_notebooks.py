@@ -75,7 +75,6 @@ def problems(path: Path) -> list[str]:
 
 
 MINUTES = re.compile(r"^\*(\d+) minutes( · before it: (\[\w+\]\(\w+\.ipynb\)(, )?)+)?\*$", re.M)
-UNFORMED = {"report"}  # not in the form yet
 ON_TINY = {"alignments"}  # stored runs of the smallest world, which say nothing, until trained models come along
 
 
@@ -113,11 +112,11 @@ def form_problems(notebook: nbformat.NotebookNode, minutes: int = 0) -> list[str
 
 
 def test_the_course_has_its_form():
-    assert len(course()) == 15 and course().keys() > UNFORMED
+    assert len(course()) == 15
     problems = {
         name: form_problems(nbformat.read(FOLDER / f"{name}.ipynb", 4), minutes) for name, minutes in course().items()
     }
-    assert {name for name, found in problems.items() if found} == UNFORMED, problems
+    assert not any(problems.values()), problems
 
 
 def test_the_bench_has_its_form():
