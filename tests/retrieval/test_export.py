@@ -11,6 +11,7 @@ import torch
 import xmr_core as xmr
 from xmr_core.base.errors import BadInput
 from xmr_core.data.inputs import one_image
+from xmr_core.features.pretrained import library
 from xmr_core.training.runs.config import base_config
 
 pytestmark = [
@@ -46,6 +47,8 @@ def test_transformers_reads_a_fine_tuned_dual_encoder(zoo, tmp_path, name, lora)
     torch.testing.assert_close(again.similarity(x, TEXTS), model.similarity(x, TEXTS), rtol=0, atol=2e-6)
     logit = torch.tensor(model.method.objective.score_loss.log_scale.item())
     torch.testing.assert_close(again.method.model.logit_scale.detach().reshape(()), logit)
+    tokenizer = library().AutoTokenizer.from_pretrained(folder)
+    assert ("attention_mask" in tokenizer(["a dog"])) is (name == "clip"), "SigLIP reads its padding"
     assert not torch.equal(again.similarity(x, TEXTS), xmr.load(zoo[name], device="cpu").similarity(x, TEXTS))
 
 
@@ -96,6 +99,7 @@ def test_what_a_format_cannot_hold_is_refused(zoo, tmp_path):
     ):  # fmt: skip
         with pytest.raises(BadInput, match=fault):
             model.export(tmp_path / form, form)
+        assert not (tmp_path / form).exists(), "nothing half-written stays"
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine.txt").touch()
     with pytest.raises(BadInput, match="not empty"):

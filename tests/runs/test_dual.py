@@ -1,16 +1,24 @@
 """Fine-tuning a dual encoder: its own projections, other heads on its towers, adapters, and batches beyond memory."""
 
+import re
+import shutil
+from pathlib import Path
+
+import pandas as pd
 import pytest
 import tiny_models
 import torch
+from PIL import Image
 from tiny import TINY
 from torch.testing import assert_close
 
 import xmr_core as xmr
 from xmr_core.base.errors import BadInput
 from xmr_core.base.types import Batch, Features, Tokens
+from xmr_core.data.batches import Augmentation
 from xmr_core.data.config import DataConfig
 from xmr_core.data.prepare import prepare
+from xmr_core.features.pretrained import library
 from xmr_core.methods.common import Inputs
 from xmr_core.methods.registry import build, papers
 from xmr_core.training.runs.config import base_config
@@ -53,6 +61,52 @@ def test_before_the_first_step_its_scores_are_those_of_the_model_itself(zoo, nam
     loss, model = method.objective.score_loss, tiny_models.make(name)
     assert_close(loss.log_scale.exp().item(), min(100.0, model.logit_scale.exp().item()))
     assert name == "clip" or loss.bias.item() == pytest.approx(model.logit_bias.item())
+
+
+def with_tokenizer(folder: str, place: Path, **special) -> str:
+    """A copy of a model whose tokenizer has other special tokens, as 'eos' for 'unk'."""
+    copied = Path(shutil.copytree(folder, place))
+    tokenizer = library().AutoTokenizer.from_pretrained(copied)
+    for name, token in special.items():
+        setattr(tokenizer, f"{name}_token", getattr(tokenizer, f"{token}_token"))
+    tokenizer.save_pretrained(copied)
+    return str(copied)
+
+
+@pytest.mark.parametrize("name", ["clip", "siglip"])
+def test_a_tokenizer_whose_unknown_word_and_padding_are_the_end_is_read(zoo, tmp_path, name):
+    """As that of openai/clip-vit-base-patch32. No word becomes the end of its caption, and padding is not 0."""
+    folder = with_tokenizer(zoo[name], tmp_path / "model", unk="eos", pad="eos")
+    made, method = tuned(folder, word_drop=0.0)
+    pieces = prepare(made.data).pieces
+    assert pieces.mask == -1 and pieces.pad == 3 and 3 in pieces.special
+    with pytest.raises(BadInput, match="set word_drop to 0"):
+        Augmentation(word_drop=0.5, special=pieces.special, unknown_id=pieces.mask, mask_id=pieces.mask)
+    tokens = pieces(["a dog runs", "a dog runs on the grass"])[0]
+    zeroed = Tokens(torch.where(tokens.mask, tokens.ids, 0), tokens.mask)  # as a batch is whose words were dropped
+    with torch.no_grad():
+        one, other = (method.eval().encode_captions(x).x for x in (tokens, zeroed))
+    assert torch.equal(one, other)
+
+
+def test_a_siglip_with_a_bias_of_zero_keeps_its_loss(zoo, tmp_path):
+    model = tiny_models.make("siglip")
+    model.logit_bias.data.zero_()
+    folder = Path(shutil.copytree(zoo["siglip"], tmp_path / "new"))
+    model.save_pretrained(folder)
+    loss = tuned(str(folder))[1].objective.score_loss
+    assert type(loss).__name__ == "PairwiseSigmoid" and loss.bias == 0 and loss.bias_is_set
+
+
+@pytest.mark.parametrize("name", ["clip", "siglip"])
+def test_every_adapter_gets_a_gradient(zoo, name):
+    made, method = tuned(zoo[name], lora=2)
+    split = prepare(made.data).splits["train"]
+    batch = Batch(split.images_at(range(6)), split.captions_at(range(6)),
+                  torch.eye(6, dtype=torch.bool), torch.arange(6), torch.arange(6))  # fmt: skip
+    method.train().loss(batch)[0].backward()
+    adapters = {key: p.grad for key, p in method.named_parameters() if "lora_B" in key}
+    assert adapters and all(g is not None and g.abs().max() > 0 for g in adapters.values())
 
 
 HEADS = ("clip", "vse++", "dive", "pvse", "maxsim", "pcme++")
@@ -172,3 +226,31 @@ def test_accumulated_steps_are_those_of_the_mean_gradient(own_home):
     assert one.id != three.id and len(three.history) == 1
     first = one.history["loss"].iloc[0], three.history["loss"].iloc[0]
     assert first[0] != first[1], "the second batch meets weights that have not moved yet"
+
+
+@pytest.mark.slow
+def test_the_path_of_a_user_in_twelve_lines(zoo, own_home, tmp_path, monkeypatch):
+    """The code of docs/howto/fine_tune.md, on a small model and drawn photographs."""
+    page = (Path(__file__).resolve().parents[2] / "docs" / "howto" / "fine_tune.md").read_text()
+    code = re.search(r"```python notest\n(import xmr_core.*?)```", page, re.S)[1]
+    assert len(code.splitlines()) <= 13, "twelve lines and one blank"
+    corpus = xmr.data.load_scenes("quick")
+    (tmp_path / "photos").mkdir()
+    for name, pixels in zip(corpus.images.index, corpus.read_pixels(range(40)), strict=False):
+        Image.fromarray(pixels).save(tmp_path / "photos" / f"{name}.jpg")
+    own = corpus.captions[corpus.captions["image_id"].isin(corpus.images.index[:40])]
+    table = pd.DataFrame({"image": own["image_id"] + ".jpg", "caption": own["text"]})
+    table.to_csv(tmp_path / "photos" / "captions.csv", index=False)
+    monkeypatch.chdir(tmp_path)
+    names = {
+        "openai/clip-vit-base-patch32": zoo["clip"],
+        "photos/1.jpg": "photos/i1.jpg",
+        "photos/2.jpg": "photos/i2.jpg",
+    }
+    for old, new in names.items():
+        assert old in code
+        code = code.replace(old, new)
+    made: dict = {}
+    exec(code, made)
+    assert made["model"].method.name == "clip" and (tmp_path / "my-model" / "config.json").exists()
+    assert made["sets"].config.method == "dive" and len(made["before"].metrics)

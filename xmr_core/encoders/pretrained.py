@@ -56,7 +56,8 @@ class FineTuned(nn.Module):
 
 def adapt(network: nn.Module, rank: int) -> None:
     """Give every linear layer W of a network of transformers an adapter, W + B A of a rank, whose A starts at random
-    and B at zero, so that nothing changes before the first step; W no longer learns.
+    and B at zero, so that nothing changes before the first step; W no longer learns. torch's own attention (SigLIP's
+    pooling) reads weights and no layers, and gets none.
 
     Raises: BadInput without the package peft, or for a network without linear layers.
     Source: Hu et al., ICLR 2022 (LoRA).
@@ -64,7 +65,8 @@ def adapt(network: nn.Module, rank: int) -> None:
     require("lora", "adapters", "peft")
     from peft import LoraConfig, inject_adapter_in_model
 
-    names = [name for name, module in network.named_modules() if isinstance(module, nn.Linear)]
+    inside = tuple(f"{n}." for n, m in network.named_modules() if isinstance(m, nn.MultiheadAttention))  # reads weights
+    names = [n for n, m in network.named_modules() if isinstance(m, nn.Linear) and not n.startswith(inside or "\n")]
     if not names:
         raise BadInput(f"lora adapts linear layers, and a {type(network).__name__} has none. Leave lora out.")
     inject_adapter_in_model(LoraConfig(r=rank, lora_alpha=rank, target_modules=names), network)

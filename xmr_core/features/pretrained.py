@@ -256,7 +256,7 @@ def copy_weights(network: nn.Module, source: Source, kind: str) -> str:
     Raises: RuntimeError for a network of another shape, and what load_pretrained refuses.
     """
     model, folder = load_pretrained(source, kind)
-    tensors = {k: v for k, v in model.state_dict().items() if "pooler" not in k.split(".")}
+    tensors = {k: v for k, v in model.state_dict().items() if kind == "both" or "pooler" not in k.split(".")}
     own = {name.replace(".base_layer", ""): name for name in network.state_dict() if "lora_" not in name}
     tensors = {own.get(k, k): v for k, v in tensors.items() if kind != "both" or k in own}
     learned = {name: v for name, v in network.state_dict().items() if "lora_" in name}
@@ -575,7 +575,8 @@ def word_pieces(source: Source, max_length: int | None = 64) -> WordPieces:
     backend["truncation"] = backend["padding"] = None  # both are done here
     limits = (tokenizer.model_max_length, getattr(config, "max_position_embeddings", None), max_length)
     longest = min((n for n in limits if n and 0 < n < _LIMITLESS), default=_LIMITLESS)
-    mask = next((i for i in (tokenizer.mask_token_id, tokenizer.unk_token_id) if i is not None), -1)
+    ends = {tokenizer.eos_token_id, tokenizer.bos_token_id, tokenizer.pad_token_id}  # CLIP's unknown word is its end
+    mask = next((i for i in (tokenizer.mask_token_id, tokenizer.unk_token_id) if i is not None and i not in ends), -1)
     special = tuple(sorted({*tokenizer.all_special_ids} - {mask}))
     return WordPieces(json.dumps(backend), tokenizer.pad_token_id, mask, special, longest, config.vocab_size)
 
@@ -622,7 +623,10 @@ def describe_dual(source: Source, kind: str) -> str:
     """
     model, folder = load_pretrained(source, "both")
     facts = {"architecture": architecture(folder, "both"), "dual": kind, "model_type": model.config.model_type}
-    facts |= {name: torch.as_tensor(getattr(model, f"logit_{name}", 0.0)).item() for name in ("scale", "bias")}
+    if not all(hasattr(getattr(model.config, tower), "hidden_size") for tower in _TOWERS.values()):
+        raise BadInput(f"{folder.name}: the towers of a {type(model).__name__} cannot be trained here.")
+    facts |= {"scale": torch.as_tensor(getattr(model, "logit_scale", 0.0)).item()}
+    facts |= {"bias": model.logit_bias.item()} if hasattr(model, "logit_bias") else {}
     if kind == "image":
         facts["scaling"] = asdict(read_preprocessing(folder, getattr(model.config, "vision_config", model.config))[0])
     else:
@@ -635,10 +639,10 @@ def describe_dual(source: Source, kind: str) -> str:
 def text_of_dual(model: nn.Module, captions: Tokens, pad: int, length: int):
     """What a dual encoder makes of captions: `last_hidden_state` "n l e" and `pooler_output` "n d", its own vector. A
     model that reads padding is given its whole length."""
+    ids = captions.ids.masked_fill(~captions.mask, pad)  # a batch whose words were dropped is padded with 0
     if model.config.model_type in READ_PADDING:
-        ids = F.pad(captions.ids, (0, length - captions.ids.shape[1]), value=pad)
-        return model.get_text_features(input_ids=ids)
-    return model.get_text_features(input_ids=captions.ids, attention_mask=captions.mask.long())
+        return model.get_text_features(input_ids=F.pad(ids, (0, length - ids.shape[1]), value=pad))
+    return model.get_text_features(input_ids=ids, attention_mask=captions.mask.long())
 
 
 def require_end_of_text(model: nn.Module, pieces: WordPieces, name: str) -> None:

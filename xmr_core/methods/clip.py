@@ -31,12 +31,12 @@ def matched(inputs: Inputs, o: CLIPOptions) -> Method:
         raise BadInput("clip is a dual encoder of transformers: give dual_model, its folder or name on the hub.")
     facts, kind = json.loads(inputs.image_network), o.objective
     if kind == "own":
-        kind = "siglip" if facts["bias"] else "infonce"
+        kind = "siglip" if "bias" in facts else "infonce"
     if kind == "triplet":
         loss = hinge(o.margin, "mean", "hardest", o.warmup_epochs)
     elif kind == "siglip":
         most = max(100.0, 2 * math.exp(facts["scale"]))  # SigLIP's scale is above CLIP's bound
-        loss = Objective(PairwiseSigmoid(math.exp(-facts["scale"]), facts["bias"] or None, max_scale=most))
+        loss = Objective(PairwiseSigmoid(math.exp(-facts["scale"]), facts.get("bias"), max_scale=most))
     else:
         loss = Objective(InfoNCE(max(0.01, math.exp(-facts["scale"]))))
     towers = (DualTower(inputs.image_network), DualTower(inputs.text_network))

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from xmr_core.base.tensors import unchecked
 from xmr_core.base.types import EmbeddingSet, GaussianEmbedding, Pixels, Tokens
 from xmr_core.encoders.pretrained import DualTower, FineTuned, TextBackbone
 from xmr_core.features.images import Fit
-from xmr_core.features.pretrained import WordPieces, build, quiet
+from xmr_core.features.pretrained import READ_PADDING, WordPieces, build, quiet
 from xmr_core.heads.pooling import GlobalHead
 from xmr_core.methods.method import Method
 from xmr_core.models.model import Model
@@ -40,7 +41,11 @@ def export(model: Model, folder: Path | str, form: str) -> Path:
     for encoder in (method.image_encoder, method.caption_encoder) if method else ():
         if isinstance(encoder, FineTuned):
             _merge(encoder.backbone)
-    {"transformers": _dual, "sentence-transformers": _sentences, "onnx": _graphs}[form](model, method, folder)
+    try:
+        {"transformers": _dual, "sentence-transformers": _sentences, "onnx": _graphs}[form](model, method, folder)
+    except BaseException:  # nothing half-written stays
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
     return folder
 
 
@@ -53,7 +58,8 @@ def _merge(network: nn.Module) -> None:
             setattr(network.get_submodule(parent), last, module.base_layer)
 
 
-def _tokenizer(pieces: WordPieces, folder: Path) -> None:
+def _tokenizer(pieces: WordPieces, folder: Path, masked: bool = True) -> None:
+    """Write a tokenizer as transformers reads it. masked: whether it gives a mask; one that reads padding gets none."""
     from tokenizers import Tokenizer
     from transformers import PreTrainedTokenizerFast
 
@@ -64,6 +70,7 @@ def _tokenizer(pieces: WordPieces, folder: Path) -> None:
     made = PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, model_max_length=pieces.max_length, pad_token=name(pieces.pad),
         extra_special_tokens=[name(i) for i in pieces.special if i != pieces.pad],
+        model_input_names=["input_ids", *(["attention_mask"] if masked else [])],
         **{key: token for key, token in others.items() if token},
     )  # fmt: skip
     made.save_pretrained(folder)
@@ -81,12 +88,13 @@ def _dual(model: Model, method: Method | None, folder: Path) -> None:
     learned = {"logit_scale": getattr(loss, "log_scale", None), "logit_bias": getattr(loss, "bias", None)}
     for name, value in learned.items():
         if hasattr(network, name):
-            start = torch.tensor(image.values[name.removeprefix("logit_")]) if value is None else value.detach()
+            start = image.values.get(name.removeprefix("logit_"), 0.0)
+            start = torch.tensor(start) if value is None else value.detach()
             state[name] = start.reshape(getattr(network, name).shape)
     network.load_state_dict(state)
     with quiet():
         network.save_pretrained(folder)
-    _tokenizer(model.raw.pieces, folder)
+    _tokenizer(model.raw.pieces, folder, masked=network.config.model_type not in READ_PADDING)
     scaling, fit = image.scaling, model.raw.fit or Fit(image.resolution, keeps_ratio=False)
     edge = {"shortest_edge": fit.edge} if fit.keeps_ratio else {"height": fit.edge, "width": fit.edge}
     square = {"height": image.resolution, "width": image.resolution}

@@ -80,7 +80,7 @@ class TrainConfig:
 
     Args: epochs: at least 1. lr: learning rate of AdamW, from 1e-12 to below 1. weight_decay: of AdamW, on matrices
             only. clip: the norm that gradients are clipped to, 0 for no clipping.
-        schedule: 'cosine', 'constant' or 'step' (lr_factor). warmup_steps: over which the rate rises linearly.
+        schedule: 'cosine', 'constant' or 'step' (lr_factor). warmup_steps: batches over which the rate rises linearly.
         decay_every: epochs of a step.
         precision: 'float32', without TF32 on a GPU, or 'bfloat16' for autocast; 'auto' is bfloat16 on a GPU and
             float32 on a CPU.
@@ -484,7 +484,7 @@ def train(
                 norm = torch.zeros_like(loss)
                 if ends:
                     ranks.average_gradients(method)
-                    norm = clip_gradients(method.parameters(), config.clip) if config.clip else norm
+                    norm = clip_gradients(method.parameters(), config.clip or math.inf)
                 row = [loss, scores.detach().float().std(), norm, loss, *terms.values()]
                 wide = torch.float64 if on_cpu else torch.float32  # some devices have no other
                 row = torch.stack([x.detach().to(device, wide).reshape(()) for x in row])
@@ -509,7 +509,7 @@ def train(
                 scores = method.similarity.score(method.encode_images(images), method.encode_captions(captions))
                 tell(watch.see_axes(scores, epoch))
         means = {name: total / steps for name, total in sums.items()}
-        line = {"epoch": epoch, **means, "lr": optimiser.param_groups[0]["lr"], **values}
+        line = {"epoch": epoch, **means, "lr": config.lr * factor, **values}
         history.epochs.append({**line, "seconds": clock() - started})
         sums = {}
         if values["value"] > history.best_value:

@@ -18,8 +18,9 @@ def hard_images(method: Method, split: Split, known: Iterable[Relevance], k: int
     """For each image of a split the k other images whose captions a model finds nearest to it, nearest first; −1 where
     there are fewer.
 
-    A caption that is known to be true of the image is left out, by whatever kind of relevance, so that what is mined is
-    wrong as far as the corpus knows. known: kinds of relevance of this split (annotated, exhaustive, human, …).
+    An image with any caption that is known to be true of the other is left out, by whatever kind of relevance: all that
+    it brings into a batch is wrong as far as the corpus knows. known: kinds of relevance of this split (annotated,
+    exhaustive, human, …).
     """
     images, captions = encode_split(method, split)
     scores = Scoring(method.similarity, images, captions, device=method.device)
@@ -28,7 +29,8 @@ def hard_images(method: Method, split: Split, known: Iterable[Relevance], k: int
     out = np.full((len(images), k), -1)
     for image, nearest in enumerate(found):
         right = np.concatenate([relevance[image] for relevance in true])
-        owners = split.owners[nearest[np.isin(nearest, right, invert=True)]]
+        owners = split.owners[nearest]
+        owners = owners[np.isin(owners, split.owners[right], invert=True)]
         _, first = np.unique(owners, return_index=True)
         hard = owners[np.sort(first)][:k]
         out[image, : len(hard)] = hard
