@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import xmr_core as xmr
 from xmr_core.base.errors import BadInput
-from xmr_core.data.batches import side_by_side
+from xmr_core.data.batches import place_hard
 from xmr_core.data.prepare import DataConfig, prepare
 from xmr_core.evaluation.analysis.representations import encode_split
 from xmr_core.methods.registry import build
@@ -20,7 +20,7 @@ from xmr_core.training.runs.mining import hard_images
 def test_every_image_stays_in_an_epoch_once_and_hard_ones_follow_it(seed, n, k):
     rng = np.random.default_rng(seed)
     order, hard = rng.permutation(n), rng.integers(-1, n, (n, k))
-    placed = side_by_side(order, hard)
+    placed = place_hard(order, hard)
     assert sorted(placed) == list(range(n)) and placed[0] == order[0]
     wanted = [h for h in dict.fromkeys(hard[order[0]]) if h not in (-1, order[0])]
     assert placed[1 : 1 + len(wanted)].tolist() == wanted

@@ -199,11 +199,11 @@ def _checked(items: Features | Pixels | Tokens, what: str) -> Features | Pixels 
     return items
 
 
-def side_by_side(order: Int[np.ndarray, " i"], hard: Int[np.ndarray, "i k"]) -> Int[np.ndarray, " i"]:
+def place_hard(order: Int[np.ndarray, " i"], hard: Int[np.ndarray, "i k"]) -> Int[np.ndarray, " i"]:
     """An order of images in which each is followed by those of its hard ones that have no place yet: batches cut from
     it hold hard negatives, and every image stays in an epoch once.
 
-    >>> side_by_side(np.array([2, 0, 1, 3]), np.array([[1], [0], [3], [-1]])).tolist()
+    >>> place_hard(np.array([2, 0, 1, 3]), np.array([[1], [0], [3], [-1]])).tolist()
     [2, 3, 0, 1]
     """
     placed, out = np.zeros(len(order) + 1, bool), []
@@ -282,7 +282,7 @@ class Batches(Brief):
                 steps.append(rng.permutation(shuffled[first])[: self.batch_images])
         else:
             order = rng.permutation(len(self.split.image_rows if self.unit == "images" else self.split.caption_rows))
-            order = order if self.hard is None else side_by_side(order, self.hard)
+            order = order if self.hard is None else place_hard(order, self.hard)
             steps = [order[n * self.batch_images : (n + 1) * self.batch_images] for n in range(len(self))]
         if self.unit != "images":
             return [(self.split.owners[captions], captions) for captions in steps]

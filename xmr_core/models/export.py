@@ -153,16 +153,16 @@ def _graphs(model: Model, method: Method | None, folder: Path) -> None:
     for name, encoder, head in learned:
         if name == "images":
             size = model.raw.inputs.resolution
-            kind, given, shapes = Pixels, {"pixels": torch.rand(2, 3, size, size)}, ({0: items},)
+            kind, tensors, shapes = Pixels, {"pixels": torch.rand(2, 3, size, size)}, ({0: items},)
         else:
             tokens = model.raw.new_captions(["a b", "a"])
-            kind, given, shapes = Tokens, {"ids": tokens.ids, "mask": tokens.mask}, ({0: items, 1: words},) * 2
+            kind, tensors, shapes = Tokens, {"ids": tokens.ids, "mask": tokens.mask}, ({0: items, 1: words},) * 2
         graph = _Numbers(encoder, head, kind)
         with torch.no_grad(), unchecked(), quiet():
-            outputs = [f"{name}_{n}" for n in range(len(graph(*given.values())))]
+            outputs = [f"{name}_{n}" for n in range(len(graph(*tensors.values())))]
             try:
                 program = torch.onnx.export(
-                    graph, (*given.values(),), input_names=[*given], output_names=outputs, dynamo=True,
+                    graph, (*tensors.values(),), input_names=[*tensors], output_names=outputs, dynamo=True,
                     dynamic_shapes=(shapes,), verbose=False,
                 )  # fmt: skip
             except torch.onnx.OnnxExporterError as e:  # generalised pooling asks a number how many weights it makes

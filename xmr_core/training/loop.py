@@ -365,7 +365,7 @@ def train(
     ranks: OneRank = OneRank(),
     code: str = "",
     own: OwnState | None = None,
-    mine: Callable[[Method], np.ndarray] | None = None,
+    miner: Callable[[Method], np.ndarray] | None = None,
 ) -> History:
     """Train `method` in place and leave it with the weights of its best validation epoch, in eval mode.
 
@@ -380,7 +380,7 @@ def train(
         save_every_seconds: at least so long between two states inside an epoch. readers: threads that read batches
         ahead; results do not depend on them. owner: the run that the state belongs to. ranks: the processes that
         train together; all of them call this, rank 0 with the state_path. code: a hash of the code that trains; going
-        on from a state of other code is a message of the history. own: where the method was built, if not here. mine:
+        on from a state of other code is a message of the history. own: where the method was built, if not here. miner:
         method → mining.hard_images, called before each epoch but the first; its batches hold what it gave.
     On a CPU every step is looked at. On a device the host goes ahead of it: losses and norms are read every 25 steps,
     at the end of an epoch and before a state is written, and a message names the first step that it is about; what is
@@ -458,9 +458,9 @@ def train(
         saved = time.monotonic()
 
     for epoch in range(first_epoch, config.epochs):
-        if mine and epoch and not first_step:
+        if miner and epoch and not first_step:
             with own.inside(), torch.inference_mode():
-                hard = ranks.from_first(lambda: mine(method.eval()))
+                hard = ranks.from_first(lambda: miner(method.eval()))
         if hard is not None:
             batches.hard = np.asarray(hard)
         plan = batches.plan(epoch)

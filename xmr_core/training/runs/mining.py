@@ -14,20 +14,20 @@ from xmr_core.methods.method import Method
 _CANDIDATES = 20  # captions looked at for each image that is wanted
 
 
-def hard_images(method: Method, split: Split, known: Iterable[Relevance], k: int) -> Int[np.ndarray, "i k"]:
+def hard_images(method: Method, split: Split, relevances: Iterable[Relevance], k: int) -> Int[np.ndarray, "i k"]:
     """For each image of a split the k other images whose captions a model finds nearest to it, nearest first; −1 where
     there are fewer.
 
     An image with any caption that is known to be true of the other is left out, by whatever kind of relevance: all that
-    it brings into a batch is wrong as far as the corpus knows. known: kinds of relevance of this split (annotated,
+    it brings into a batch is wrong as far as the corpus knows. relevances: kinds of relevance of this split (annotated,
     exhaustive, human, …).
     """
     images, captions = encode_split(method, split)
     scores = Scoring(method.similarity, images, captions, device=method.device)
-    found = best(scores, min(len(captions), _CANDIDATES * k), "images")[1]
-    true = [relevance.transpose() for relevance in known]
+    nearest_captions = best(scores, min(len(captions), _CANDIDATES * k), "images")[1]
+    true = [relevance.transpose() for relevance in relevances]
     out = np.full((len(images), k), -1)
-    for image, nearest in enumerate(found):
+    for image, nearest in enumerate(nearest_captions):
         right = np.concatenate([relevance[image] for relevance in true])
         owners = split.owners[nearest]
         owners = owners[np.isin(owners, split.owners[right], invert=True)]

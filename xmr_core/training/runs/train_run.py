@@ -158,9 +158,9 @@ def _train(plan: Plan, report: Report, ranks: OneRank) -> None:
         prepared.splits["train"], config.batch_images, config.captions_per_image, config.train.seed, config.unit,
         config.positives, _augmentation(config, prepared), truth("train") if truth else None,
     )  # fmt: skip
-    mine = partial(_mined, prepared=prepared, k=config.hard_negatives) if config.hard_negatives else None
-    if mine and config.mined_by:
-        first, mine = load_run(config.mined_by), None
+    miner = partial(_mined, prepared=prepared, k=config.hard_negatives) if config.hard_negatives else None
+    if miner and config.mined_by:
+        first, miner = load_run(config.mined_by), None
         if first.prepared().corpus.fingerprint != prepared.corpus.fingerprint:
             raise BadInput(f"{config.mined_by} was trained on another corpus, whose captions it would mine.")
         batches.hard = _mined(first.method().to(config.device), first.prepared(), config.hard_negatives)
@@ -171,7 +171,7 @@ def _train(plan: Plan, report: Report, ranks: OneRank) -> None:
     relevances = {"annotated": validation.relevance} | ({"exhaustive": truth("val")} if truth else {})
     validate = partial(_validated, split=validation, relevances=relevances)
     state = folder / STATE if ranks.first else None
-    whose |= {"readers": readers, "ranks": ranks, "mine": mine}
+    whose |= {"readers": readers, "ranks": ranks, "miner": miner}
     history = train(method, batches, validate, config.train, state, report, **whose)
     if not ranks.first:
         return
@@ -205,11 +205,11 @@ def _validated(method: Method, split: Split, relevances: dict[str, Relevance]) -
 def _mined(method: Method, prepared: Prepared, k: int) -> np.ndarray:
     """mining.hard_images of the training split, by all kinds of relevance that know something there. Plausible matches
     are none: those share objects, and many of them are wrong."""
-    known = []
+    relevances = []
     for name, relevance in prepared.corpus.relevance_sets.items():
         with suppress(BadInput):  # judged on test images alone
-            known += [] if name.startswith("plausible") else [relevance("train")]
-    return hard_images(method, prepared.splits["train"], known, k)
+            relevances += [] if name.startswith("plausible") else [relevance("train")]
+    return hard_images(method, prepared.splits["train"], relevances, k)
 
 
 def _evaluate(method: Method, prepared: Prepared, folder: Path, provenance: Provenance) -> None:
