@@ -22,12 +22,18 @@ PICTURE = Path(__file__).resolve().parents[1] / "reports" / "figures" / "answers
 ASKED = 2  # sentences of the picture
 
 
+def opened() -> tuple:
+    """(the trained models, the corpus, its test split, the images that each caption fits, the captions)."""
+    runs = study.run({"preset": "trained"}, list(METHODS))
+    prepared = runs.first().prepared()
+    split, corpus = prepared.splits["test"], prepared.corpus
+    texts = corpus.captions["text"].iloc[split.caption_rows].tolist()
+    return runs, corpus, split, corpus.relevance_sets["exhaustive"]("test"), texts
+
+
 def picture() -> None:
     """The picture in README.md: some sentences with the first answers of both methods."""
-    runs = study.run({"preset": "trained"}, list(METHODS))
-    split, corpus = runs.first().prepared().splits["test"], runs.first().prepared().corpus
-    every = corpus.relevance_sets["exhaustive"]("test")
-    texts = corpus.captions["text"].iloc[split.caption_rows].tolist()
+    runs, corpus, split, every, texts = opened()
     chosen = [c for c in disputed(dict(zip(METHODS, runs, strict=True)), "t2i", 200) if len(every[c]) > 3][:ASKED]
     rows = {}
     for name in METHODS:
@@ -41,11 +47,7 @@ def picture() -> None:
 
 def demonstration() -> str:
     """The page's part as HTML. The sentences are spread over how many images they fit, from one to the most."""
-    runs = study.run({"preset": "trained"}, list(METHODS))
-    prepared = runs.first().prepared()
-    split, corpus = prepared.splits["test"], prepared.corpus
-    every = corpus.relevance_sets["exhaustive"]("test")
-    texts = corpus.captions["text"].iloc[split.caption_rows].tolist()
+    runs, corpus, split, every, texts = opened()
     fits = np.array([len(every[caption]) for caption in range(len(texts))])
     order = sorted({texts[c]: c for c in np.argsort(fits, kind="stable")}.values(), key=lambda c: fits[c])
     chosen = [order[n] for n in np.linspace(0, len(order) - 1, QUERIES).round().astype(int)]

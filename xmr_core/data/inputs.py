@@ -302,7 +302,7 @@ def image_inputs(
     resolution = int(corpus.about.get("resolution", 224))
     if kind == "pretrained" and not (config.image_model or config.dual_model):
         raise BadInput(f"features='pretrained' needs image_model, a vision model of transformers. {WAYS}.")
-    learns = bool(config.dual_model) or (kind == "pretrained" and config.fine_tunes("image"))
+    learns = kind == "pretrained" and config.fine_tunes("image")
     if kind != "pixels" and not learns:
         if kind in RESOLUTIONS:
             extractor = EfficientNetLiteGrid(kind, device)
@@ -315,8 +315,9 @@ def image_inputs(
     network, identity, fit = "", "pixels", None
     if learns:
         folder = pretrained.find_pretrained(config.dual_model or config.image_model)
-        dual = pretrained.describe_dual(folder, "image") if config.dual_model else ""
-        network, identity = _adapted(dual or pretrained.describe_vision(folder), config.lora), folder.identity
+        dual = bool(config.dual_model)
+        network = pretrained.describe_dual(folder, "image") if dual else pretrained.describe_vision(folder)
+        network, identity = _adapted(network, config.lora), folder.identity
         resolution = json.loads(network)["scaling"]["resolution"]
         if dual:  # its images become squares as its own preprocessor makes them
             fit = pretrained.read_preprocessing(folder, pretrained.tower_config(folder, "image"))[1]
@@ -461,10 +462,11 @@ def _of_text_model(
     sizes = {"vocabulary": 0, "word_dim": config.word_dim}
     if config.fine_tunes("text"):
         folder = pretrained.find_pretrained(config.dual_model or config.text_model)
-        pieces = pretrained.dual_pieces(folder) if config.dual_model else pretrained.word_pieces(folder)
+        dual = bool(config.dual_model)
+        pieces = pretrained.dual_pieces(folder) if dual else pretrained.word_pieces(folder)
         identity = {"text_model": f"{pieces.identity}-{folder.identity}"}
-        dual = pretrained.describe_dual(folder, "text") if config.dual_model else ""
-        sizes["text_network"] = _adapted(dual or pretrained.describe_text(folder), config.lora)
+        network = pretrained.describe_dual(folder, "text") if dual else pretrained.describe_text(folder)
+        sizes["text_network"] = _adapted(network, config.lora)
         return pieces(texts)[0], CaptionReader(pieces), identity, sizes, None
     model = PretrainedStates(config.text_model, device=device)
     reader, sizes["text_width"] = CaptionReader(model.pieces, model), model.width

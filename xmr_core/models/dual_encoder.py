@@ -18,7 +18,7 @@ from xmr_core.features.pretrained import (
     read_preprocessing,
     require_end_of_text,
     text_of_dual,
-)  # fmt: skip
+)
 from xmr_core.methods.common import Inputs
 from xmr_core.models.model import Model
 from xmr_core.similarities.vectors import Cosine

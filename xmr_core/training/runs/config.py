@@ -277,7 +277,7 @@ def base_config(
     method: an id ('dive') or an address ('mypackage.mine:SPEC'). epochs: None keeps the preset's number; `quick` takes
     more, and smaller batches, where a corpus of one's own has few images, for which it is read. published_for: the
     corpus whose settings the preset 'published' takes ('f30k', 'coco', 'cub'; '' the first that the paper has).
-    changes: any field or option that RunConfig.replace knows.
+    changes: any field or option that RunConfig.replace knows. With dual_model, d is the width of its own vectors.
     Raises: BadInput for an unknown dataset, preset, method, option or device, a value of another type, epochs below 1,
     a negative seed, a corpus without published settings, or one for another preset.
 
