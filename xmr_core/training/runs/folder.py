@@ -78,13 +78,8 @@ class TrainedRun(EvaluatedSplit):
         before = now.identity
         if data.dataset != "scenes":
             before = files.read_record(self.folder / CONFIG)["identity"]["data"]
-        names = {
-            "corpus",
-            "vocabulary",
-            "words",
-            "word_vectors",
-            *(["features"] * bool(data.image_model or data.dual_model)),
-        }
+        names = {"corpus", "vocabulary", "words", "word_vectors"}
+        names |= {"features"} if data.image_model or data.dual_model else set()
         names &= before.keys() | ({"words"} if not data.vocabulary else set())  # older runs do not name those of a file
         if changed := sorted(name for name in names if before.get(name) != now.identity.get(name)):
             fault = f"{self.id}: {', '.join(changed)} changed since it was trained"
