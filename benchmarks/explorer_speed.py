@@ -7,6 +7,7 @@ peak of the process.
 """
 
 import argparse
+import itertools
 import os
 import resource
 import statistics
@@ -22,6 +23,7 @@ from xmr_core.methods.method import Method
 from xmr_core.methods.registry import build
 from xmr_core.models.model import Model
 from xmr_core.retrieval.library import Library
+from xmr_core.retrieval.ranking import Query
 from xmr_study.explorer.screen import Explorer
 
 IMAGES, CAPTIONS, WORDS, TIMES = 5_000, 25_000, 12, 7
@@ -102,21 +104,27 @@ def main() -> None:
         f"torch on {torch.get_num_threads()} threads\n"
     )
     print("| what | median ms | longest ms |\n| --- | --- | --- |")
-    explorer.text.value = sentences[-1]
-    assert f"{IMAGES:,} images ranked" in explorer.status.value, explorer.status.value
-    timed("a typed sentence, 5,000 images", [lambda s=s: setattr(explorer.text, "value", s) for s in sentences[:TIMES]])
-    sliders = [x for row in explorer.controls.children for x in row.children if hasattr(x, "base")]
-    if sliders:
-        scales = [float(2**a) for a in np.linspace(0, 6, TIMES)]
-        moves = [lambda a=a: setattr(sliders[0], "value", a) for a in scales]
+    said = lambda: explorer.gallery.said["text"]  # noqa: E731
+    again = itertools.count()
+    image = lambda: explorer.ask(Query("image", item=f"i{next(again)}"))  # noqa: E731
+    explorer.tell("sentence", value=sentences[-1])
+    assert f"{IMAGES:,} images ranked" in said(), said()
+    typed = [lambda s=s: explorer.tell("sentence", value=s) for s in sentences[:TIMES]]
+    timed("a typed sentence, 5,000 images", typed)
+    scales, has_alpha = np.linspace(0, 6, TIMES), "alpha" in mine.method.similarity.settings
+    moves = [lambda a=a: explorer.tell("setting", place=0, name="alpha", value=float(2**a)) for a in scales]
+    if has_alpha:
         timed("α moved, 5,000 images", moves)
-    timed("answers moved from 10 to 30", [lambda k=k: setattr(explorer.k, "value", k) for k in (30, 10) * 3])
-    timed("an image, 25,000 captions", [explorer.buttons["Random image"].click] * TIMES)
-    assert f"{CAPTIONS:,} captions ranked" in explorer.status.value, explorer.status.value
-    if sliders:
+    timed("ten more answers", [lambda: explorer.tell("more")] * 3)
+    timed("an image, 25,000 captions", [image] * TIMES)
+    assert f"{CAPTIONS:,} captions ranked" in said(), said()
+    if has_alpha:
         timed("α moved, 25,000 captions", moves)
-    explorer.second.value = asked.method
-    timed("an image, the method beside itself", [explorer.buttons["Random image"].click] * TIMES)
+    if mine.method.similarity.symmetric:
+        similar = lambda: explorer.ask(Query("image", item=f"i{next(again)}", similar=True))  # noqa: E731
+        timed("images like an image, 5,000 images", [similar] * TIMES)
+    explorer.tell("method", place=1, value=asked.method)
+    timed("an image, the method beside itself", [image] * TIMES)
     print(f"\npeak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GiB")
 
 

@@ -10,7 +10,8 @@ BROWSER = next(
     None,
 )
 CARD = "[aria-label^='answer ']"
-PATIENCE = 90_000  # milliseconds, for a machine that does other things too
+SENTENCE = "input[placeholder$='for example']"  # the field of sentences
+PATIENCE = 25_000  # milliseconds, for a machine that does other things too
 
 
 def free_port() -> int:
@@ -125,7 +126,7 @@ _CONTRASTS = """() => {
   for (const e of root.querySelectorAll('input, select, textarea')) {
     const typed = e.matches('select') || e.value;
     if (!e.offsetWidth || ['checkbox', 'range', 'file'].includes(e.type)) continue;
-    measure(e, e.value || e.placeholder, getComputedStyle(e, typed ? null : '::placeholder').color);
+    measure(e, e.value || e.placeholder || e.innerText, getComputedStyle(e, typed ? null : '::placeholder').color);
   }
   return found.sort((a, b) => a[0] - b[0]);
 }"""

@@ -29,7 +29,8 @@ def add_to(commands) -> None:
     notebooks.add_argument("folder", metavar="DIR", help="where to; files that are already there stay as they are")
     explore = commands.add_parser("explore", help="open the explorer of a folder of images or of an index in a browser")
     explore.add_argument("place", metavar="FOLDER_OR_INDEX", help="a folder of images, or one made by `index`")
-    runs = "a run or model that encodes the folder (default: the newest run of each method); several may be given"
+    runs = "a run, a folder or a hub name (openai/clip-vit-base-patch32) that encodes the images; several may be given "
+    runs += "(default: the newest run of each method on photographs, and dual encoders that were downloaded)"
     explore.add_argument("--run", action="append", default=[], metavar="RUN", help=runs)
     explore.add_argument("--port", type=int, default=0, help="where the page is served (default: a free port)")
     explore.add_argument("--no-browser", action="store_true", help="print the address, open no browser")

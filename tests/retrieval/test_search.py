@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,7 @@ from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.data.prepare import _recent
 from xmr_core.evaluation.ranks import score_matrix
 from xmr_core.models.load import load as load_model
-from xmr_core.retrieval import example_model
+from xmr_core.retrieval import example_library, example_model
 from xmr_core.retrieval import index as building
 from xmr_core.retrieval.explain import relative_uncertainty
 from xmr_core.retrieval.index import index_folder, index_split, open_index
@@ -361,3 +362,37 @@ def test_no_index_is_written_among_the_images(tmp_path):
     with pytest.raises(BadInput, match="among the images"):
         index_folder(example_model(), tmp_path, f"{tmp_path}/../{tmp_path.name}")
     assert [p.name for p in tmp_path.iterdir()] == ["a.png"]
+
+
+def test_words_and_examples_are_added_as_rocchio_says():
+    """A loop over the equation: the query and the words have 1, the mean of liked images .75, of unliked −.15, each a
+    standard score over the gallery."""
+    library = example_library("dive")
+    query = Query("image", item="0.png", similar=True, words="a ring", like=("1.png", "2.png"), unlike=("2.png",))
+
+    def standard(one: Query) -> np.ndarray:
+        scores = rank(library, one).scores.astype(np.float64)
+        return (scores - scores.mean()) / scores.std()
+
+    image = [standard(Query("image", item=f"{n}.png", similar=True)) for n in range(3)]
+    expected = image[0] + standard(Query("text", "a ring")) + 0.75 * (image[1] + image[2]) / 2 - 0.15 * image[2]
+    found = rank(library, query)
+    assert np.allclose(found.scores, expected, atol=1e-5) and found.among.tolist() == [1, 2]
+    assert not {"annotated"} & {*found.table} and found.relevant.empty, "no image is a right answer to an image"
+    for wrong in ({"kind": "text", "text": "a", "words": "b"}, {"kind": "caption", "item": "0.txt", "similar": True},
+                  {"kind": "image", "item": "0.png", "like": ("1.png",)}):  # fmt: skip
+        with pytest.raises(BadInput):
+            Query(**wrong)
+
+
+def test_an_image_is_encoded_once_whatever_stands_beside_it(libraries, monkeypatch):
+    library, calls = replace(libraries["dive"]), []
+    encoded = type(library.model).encoded
+    counted = lambda self, modality, inputs: calls.append(modality) or encoded(self, modality, inputs)  # noqa: E731
+    monkeypatch.setattr(type(library.model), "encoded", counted)
+    query = Query("upload", pixels=np.zeros((9, 9, 3), np.uint8))
+    for one in (query, replace(query, similar=True), replace(query, similar=True, words="a red circle")):
+        rank(library, one)
+    assert calls == ["images", "captions"]
+    rank(library, Query("upload", pixels=np.ones((9, 9, 3), np.uint8)))
+    assert calls.count("images") == 2

@@ -18,7 +18,6 @@ from xmr_core.similarities.sets import smooth_chamfer
 from xmr_core.training.runs import train_or_load
 from xmr_core.training.runs.ensemble import scores_of
 from xmr_study.explorer.state import (  # fmt: skip
-    MOST_STEPS,
     State,
     ambiguous_queries,
     answers,
@@ -223,20 +222,16 @@ def test_how_much_each_word_counts(libraries):
 # ---------------------------------------------------------------------------------------------------------------- state
 
 
-def test_one_can_step_back_and_sliders_are_no_steps(libraries):
+def test_queries_methods_and_filters_are_steps_and_sliders_are_none(libraries):
     start = State(("dive",))
     first, second = Query("text", "a red circle"), Query("image", item=libraries["dive"].image_ids[0])
-    state = start.ask(first).set(0, alpha=4.0).ask(second)
-    assert len(state.past) == 1 and state.ask(second) is state
-    before = state.back()
-    assert before.query == first and before.settings_of(0).alpha == 4.0 and before.back() is before
-    turned = state.set(0, alpha=2.0).show(3).back()
-    assert turned.query == first and turned.settings_of(0) == Settings(k=3, alpha=2.0), "sliders stay where they are"
-    assert start.back() is start and answers(start, libraries) == []
-    long = start
-    for n in range(MOST_STEPS + 20):
-        long = long.ask(Query("text", f"word {n}"))
-    assert len(long.past) == MOST_STEPS and all(not s.past for s in long.past)
+    state = start.ask(first).set(0, alpha=4.0)
+    assert state.steps_from(start) and not state.set(0, alpha=2.0).show(3).steps_from(state)
+    assert state.ask(first) is state and state.ask(second).steps_from(state)
+    assert state.restrict(text="red").steps_from(state) and state.compare("dive", "pcme").steps_from(state)
+    upload = Query("upload", pixels=np.zeros((8, 8, 3), np.uint8)), Query("upload", pixels=np.ones((8, 8, 3), np.uint8))
+    assert state.ask(upload[1]).steps_from(state.ask(upload[0])), "two images are equal queries to no one"
+    assert answers(start, libraries) == []
 
 
 def test_two_methods_answer_the_same_query(libraries):

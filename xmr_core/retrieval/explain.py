@@ -18,7 +18,15 @@ from xmr_core.base.types import Brief, EmbeddingSet, Features, Pixels, Represent
 from xmr_core.evaluation.analysis.uncertainty import uncertainty
 from xmr_core.evaluation.ranks import score_matrix
 from xmr_core.retrieval.library import Library
-from xmr_core.retrieval.ranking import Query, Settings, encode, known_words, similarity_of, uploaded_input
+from xmr_core.retrieval.ranking import (
+    Query,
+    Settings,
+    answerable,
+    encode,
+    known_words,
+    similarity_of,
+    uploaded_input,
+)
 from xmr_core.similarities.base import Contributions, Similarity
 
 PATCHES = 5  # of an image of pixels, in a row and in a column
@@ -54,11 +62,12 @@ def pair_of(library: Library, query: Query, position: int, settings: Settings = 
     >>> pair_of(example_library(), Query("image", item="0.png"), position=2).text
     'a green ring'
     """
-    encoded, image, text = encode(library, query), position, query.text if query.kind == "text" else ""
+    asked = Query("text", query.words) if query.words else query  # beside an image, its words are explained
+    encoded, image, text = encode(library, asked), position, asked.text if asked.kind == "text" else ""
     caption = encoded
     if query.kind == "caption":
         text = str(library.texts[library.position("captions", query.item)])
-    elif query.target == "captions" and library.captions is not None:
+    elif query.target == "captions":
         image = library.position("images", query.item) if query.kind == "image" else None
         text, caption = str(library.texts[position]), library.captions[position]
     of_image = encoded if image is None else library.images[image]
@@ -202,9 +211,9 @@ def explained(library: Library, query: Query, table: pd.DataFrame, cells: int = 
     >>> explained(library, query, search(library, query.text, k=1))["name"].tolist()[:4]
     ['a', 'red', 'circle', '(others)']
     """
-    rows, modality = [], query.target if library.captions is not None else "images"
+    rows, query = [], answerable(library, query)
     for answer in table.itertuples():
-        pair, parts = pair_of(library, query, library.position(modality, answer.item)), []
+        pair, parts = pair_of(library, query, library.position(query.target, answer.item)), []
         if pair.text:
             words = word_contributions(pair)
             parts.append(words.rename(columns={"word": "name"}).assign(part="word", how=words.attrs["how"]))

@@ -65,7 +65,8 @@ class Library(Brief):
     skipped: Mapping[str, str] = field(default_factory=dict)
     folder: Path | None = None
     about: Mapping = field(default_factory=dict)
-    last: dict = field(default_factory=dict, repr=False, init=False)  # the last query from outside, and it encoded
+    # kind of query → the last one from outside, and it encoded
+    last: dict = field(default_factory=dict, repr=False, init=False)
     _cache: dict = field(default_factory=dict, repr=False, init=False)
 
     @property

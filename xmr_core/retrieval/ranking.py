@@ -2,8 +2,9 @@
 right, and the rank of every right one. In large galleries an engine proposes items and the exact similarity ranks them.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from typing import Protocol
 
 import numpy as np
@@ -21,6 +22,7 @@ from xmr_core.similarities.gaussian import GaussianDistance
 _NEAR = 1e-4  # of the largest score: more than float32 gets wrong; measured for every query
 # kind → modality of the answers
 KINDS = {"text": "images", "caption": "images", "image": "captions", "upload": "captions"}
+LIKE, UNLIKE = 0.75, 0.15  # of Rocchio's feedback; the query itself has 1 (Manning et al. 2008, section 9.1.1)
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,9 @@ class Query(Brief):
     image from elsewhere in `pixels`, given in any form (data.inputs.pixels_of) and held as uint8 "h w 3"; `text` may
     hold its name.
 
-    Raises: BadInput for another kind, or one without the field that it needs.
+    similar: images answer an image, and not captions. words: what is said beside such an image ("at night"). like,
+    unlike: ids of images that answers should and should not resemble, where images are the answers (`combined`).
+    Raises: BadInput for another kind, one without the field that it needs, or fields that its answers cannot have.
 
     >>> Query("text", "a red circle").target
     'images'
@@ -39,9 +43,17 @@ class Query(Brief):
     text: str = ""
     item: str | int = ""
     pixels: np.ndarray | None = field(default=None, compare=False)
+    similar: bool = False
+    words: str = ""
+    like: tuple[str | int, ...] = ()
+    unlike: tuple[str | int, ...] = ()
 
     def __post_init__(self):
         require_choice("kind of query", self.kind, KINDS)
+        if (self.similar or self.words) and KINDS[self.kind] == "images":
+            raise BadInput(f"similar images and further words need an image as the query, and this is a {self.kind}.")
+        if (self.words or self.like or self.unlike) and self.target != "images":
+            raise BadInput("captions answer this image; ask for similar images, and words and examples can be added.")
         if self.kind == "upload":
             object.__setattr__(self, "pixels", pixels_of(self.pixels))  # refuses what is no image
         elif (self.text.strip() if self.kind == "text" else self.item) == "":  # 0 is an id
@@ -50,7 +62,12 @@ class Query(Brief):
     @property
     def target(self) -> str:
         """Modality of the answers: 'images' or 'captions'."""
-        return KINDS[self.kind]
+        return "images" if self.similar else KINDS[self.kind]
+
+
+def answerable(library: Library, query: Query) -> Query:
+    """A query as a library can answer it: where there are no captions, similar images answer an image."""
+    return replace(query, similar=True) if query.target == "captions" and library.captions is None else query
 
 
 def encode(library: Library, query: Query) -> Representation:
@@ -64,15 +81,16 @@ def encode(library: Library, query: Query) -> Representation:
         return library.items("captions")[library.position("captions", query.item)]
     if query.kind == "image":
         return library.images[library.position("images", query.item)]
-    if library.last.get("query") is not query:
+    last = library.last.get(query.kind)  # a sentence does not push out the image beside which it stands
+    if last is None or (last[0].pixels is not query.pixels if query.kind == "upload" else last[0].text != query.text):
         if query.kind == "upload":
             encoded = library.model.encoded("images", uploaded_input(library, query))
         else:
             if library.raw.vocabulary is not None:
                 known_words(library, query.text)  # refuses a sentence without any known word
             encoded = library.model.encoded("captions", library.raw.new_captions([query.text]))
-        library.last.update(encoded=encoded, query=query)
-    return library.last["encoded"]
+        library.last[query.kind] = last = query, encoded
+    return last[1]
 
 
 def uploaded_input(library: Library, query: Query) -> Features | Pixels:
@@ -90,20 +108,33 @@ def known_words(library: Library, text: str) -> list[str]:
     reading = library.raw.captions.readings([text])[0]
     if not reading.words:
         names = ", ".join(map(repr, reading.unknown)) or f"in {text!r}"
-        raise BadInput(f"the method knows none of the words {names}; use words of its training captions.")
+        meant = "".join(f" Did you mean {other!r}?" for other in near_words(library, reading.unknown).values())
+        raise BadInput(f"the method knows none of the words {names}; use words of its training captions.{meant}")
     return list(reading.words)
 
 
+def near_words(library: Library, words: Iterable[str]) -> dict[str, str]:
+    """Unknown word → the word of the vocabulary that is spelt most like it, where one is; {} for word pieces.
+
+    >>> from xmr_core.retrieval import example_library
+    >>> near_words(example_library(), ["squares", "zebra"])
+    {'squares': 'square'}
+    """
+    known = [] if library.raw.vocabulary is None else [*library.raw.vocabulary.numbers]
+    nearest = {word: get_close_matches(word, known, n=1, cutoff=0.75) for word in words}
+    return {word: close[0] for word, close in nearest.items() if close}
+
+
 def not_read(library: Library, query: Query) -> dict[str, object]:
-    """What is not read of a typed sentence as it stands there.
+    """What is not read of a typed sentence, or of the words beside an image, as it stands there.
 
     unknown_words: words, or pieces of a text model, that the method does not know. nearest: words that no training
     caption has → the training word that each is read as. cut: the end of a sentence that is longer than a text model
     reads.
     """
-    if query.kind != "text":
+    if not (text := query.text if query.kind == "text" else query.words):
         return {"unknown_words": (), "nearest": {}, "cut": ""}
-    raw, reading = library.raw, library.raw.captions.readings([query.text])[0]
+    raw, reading = library.raw, library.raw.captions.readings([text])[0]
     table = raw.captions.nearest or {}
     nearest = {w: table[w] for w in reading.words if table and w not in raw.vocabulary.numbers}
     return {"unknown_words": reading.unknown, "nearest": nearest, "cut": reading.cut}
@@ -124,8 +155,8 @@ class Ranking(Brief):
     """target: modality of the answers, 'images' or 'captions'. scores: of every item, by position. order: positions of
     the k best, best first. table: one row per answer with columns rank (from 1), item, text (of captions) and score,
     and one Boolean column per relevance set where the query is an item of the corpus. relevant: columns kind, item and
-    rank of every right answer, best first. unknown_words, nearest, cut: as `not_read`. n: items that were ranked,
-    fewer than all where the ranking was restricted."""
+    rank of every right answer, best first. unknown_words, nearest, cut: as `not_read`. among: positions that were
+    ranked, fewer than all where the ranking was restricted."""
 
     target: str
     scores: np.ndarray
@@ -134,7 +165,7 @@ class Ranking(Brief):
     relevant: pd.DataFrame
     unknown_words: tuple[str, ...] = ()
     nearest: Mapping[str, str] = field(default_factory=dict)
-    n: int = 0
+    among: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
     cut: str = ""
 
 
@@ -143,31 +174,33 @@ def rank(
     query: Query,
     settings: Settings = Settings(),
     among: Int[np.ndarray, " n"] | None = None,
-    target: str = "",
 ) -> Ranking:
     """Rank all images, or all captions, of a library for a query.
 
-    among: positions to which the ranking is restricted, ascending; None for all. Scores are those of every item.
-    target: modality of the answers, '' for that of the query; an image that ranks images takes the role of a caption.
+    among: positions to which the ranking is restricted, ascending; None for all. Scores are those of every item. An
+    image that ranks images takes the role of a caption, and is no answer to itself.
     Equal scores are in file order. The ranks of right answers never profit from ties.
-    Raises: BadInput as encode does, for settings that the method does not have, and for k below 1.
+    Raises: BadInput as encode does, for settings that the method does not have, for k below 1, and for similar images
+        by a method that compares images with captions only.
 
     >>> from xmr_core.retrieval import example_library
     >>> rank(example_library(), Query("image", item="0.png")).relevant.values.tolist()
     [['annotated', '0.txt', 2]]
     """
-    similarity = similarity_of(library, settings)
+    similarity, target = similarity_of(library, settings), query.target
     checked_k(settings.k)
-    target = target or query.target
-    gallery = library.items(target)  # raises, before anything is encoded, where there are no captions
-    encoded = encode(library, query)
-    pair = (gallery, encoded) if target == "images" else (encoded, gallery)
-    scores = score_matrix(similarity, *pair).reshape(-1)
+    library.items(target)  # raises, before anything is encoded, where there are no captions
+    if (query.similar or query.like or query.unlike) and not similarity.symmetric:
+        fault = f"{library.label} compares images with captions only, so it finds no similar images"
+        raise BadInput(f"{fault}; type a sentence, or take another method.")
+    scores = combined(library, query, similarity)
     among = np.arange(len(scores)) if among is None else among
+    if query.similar and query.kind == "image":
+        among = np.setdiff1d(among, library.position("images", query.item))
     order = among[np.argsort(-scores[among], kind="stable")[: settings.k]]
     ids, table, rows = library.ids(target), answer_table(library, target, order, scores[order]), []
     # a sentence, or an image from elsewhere, has no right answer
-    for kind in library.relevance_sets if query.kind in ("caption", "image") else ():
+    for kind in library.relevance_sets if query.kind in ("caption", "image") and not query.similar else ():
         modality = f"{query.kind}s"
         right = library.relevant(kind, modality, library.position(modality, query.item))
         table[kind] = np.isin(order, right)
@@ -176,7 +209,37 @@ def rank(
         best_first = right[np.argsort(-scores[right], kind="stable")]
         rows += [(kind, ids[item], n + int((others >= scores[item]).sum())) for n, item in enumerate(best_first, 1)]
     relevant = pd.DataFrame(rows, columns=["kind", "item", "rank"])
-    return Ranking(target, scores, order, table, relevant, n=len(among), **not_read(library, query))
+    return Ranking(target, scores, order, table, relevant, among=among, **not_read(library, query))
+
+
+def combined(library: Library, query: Query, similarity: Similarity) -> Float[np.ndarray, " n"]:
+    """The score of each item that can answer a query.
+
+    With words or examples beside the query: q + w + 0.75 · mean(like) − 0.15 · mean(unlike), the feedback of Rocchio on
+    scores, so that it works for every representation. Each is the score of one query less its mean over the gallery,
+    divided by its standard deviation, because images resemble images more than sentences do.
+    """
+
+    def scored(items: Representation) -> Float[np.ndarray, "n q"]:
+        gallery = library.items(query.target)
+        return score_matrix(similarity, gallery, items) if query.target == "images" else (
+            score_matrix(similarity, items, gallery).T
+        )  # fmt: skip
+
+    parts = [(1.0, encode(library, query))]
+    if query.words:
+        parts.append((1.0, encode(library, Query("text", query.words))))
+    for weight, ids in ((LIKE, query.like), (-UNLIKE, query.unlike)):
+        if ids:
+            parts.append((weight, library.images[np.array([library.position("images", i) for i in ids])]))
+    if len(parts) == 1:
+        return scored(parts[0][1])[:, 0]
+    out = np.zeros(len(library.ids(query.target)))
+    for weight, items in parts:
+        scores = scored(items).astype(np.float64)
+        spread = scores.std(0)
+        out += weight * ((scores - scores.mean(0)) / np.where(spread > 0, spread, 1)).mean(1)
+    return out
 
 
 def answer_table(library: Library, target: str, positions: np.ndarray, scores: np.ndarray) -> pd.DataFrame:
@@ -247,12 +310,10 @@ def search(
     """
     if not isinstance(text, str) or bool(text.strip()) == (image is not None):
         raise BadInput("search for one sentence or one image, and not both.")
-    query = Query("text", text) if image is None else Query("upload", pixels=image)
-    target = "images" if library.captions is None else query.target
-    if target != query.target and not library.method.similarity.symmetric:
-        raise BadInput(f"{library.label} compares images with captions only, and here are none; type a sentence.")
+    query = answerable(library, Query("text", text) if image is None else Query("upload", pixels=image))
+    target = query.target
     if elements is None or target == "captions":
-        table = rank(library, query, Settings(k=k), target=target).table
+        table = rank(library, query, Settings(k=k)).table
     else:
         scores, positions = two_stage(elements, encode(library, query), library.method.similarity, k)
         filled = positions[0] >= 0

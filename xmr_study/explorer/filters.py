@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
+import torch
 from jaxtyping import Float, Int
 
 from xmr_core.base import paths
@@ -14,9 +16,10 @@ from xmr_core.base.types import Relevance
 from xmr_core.evaluation import metrics
 from xmr_core.evaluation.ranks import relevant_ranks
 from xmr_core.features.words import small
+from xmr_core.retrieval.export import vectors_of
 from xmr_core.retrieval.judgments import Judgments, Key
 from xmr_core.retrieval.library import Library
-from xmr_core.retrieval.ranking import Query, Ranking, Settings, rank
+from xmr_core.retrieval.ranking import Query, Ranking, Settings, answer_table, rank
 
 MARKS = ("", "judged", "unjudged", "right", "wrong")  # '' for all answers
 
@@ -129,6 +132,8 @@ def judgments_path(library: Library) -> Path:
 
 
 _SAMPLE, _TOP = 200, 10  # captions that are compared, and answers of each
+_BLOCK = 1024  # images whose neighbours are sought at a time
+_NO_ROWS = pd.DataFrame(columns=["kind", "item", "rank"])
 
 
 def assessed_r_precision(
@@ -145,14 +150,14 @@ def assessed_r_precision(
     (1.0, 1)
     """
     key, right = query_key(query), set()
-    if query.kind in ("caption", "image") and "annotated" in library.relevance_sets:
+    if query.kind in ("caption", "image") and not query.similar and "annotated" in library.relevance_sets:
         position = library.position(f"{query.kind}s", query.item)
         right = {*library.relevant("annotated", f"{query.kind}s", position).tolist()}
     places = library.once(
         ("places", query.target), lambda: {str(i): n for n, i in enumerate(library.ids(query.target))}
     )
-    for (_, item), verdict in judgments.verdicts.get(key, {}).items():
-        if item in places:
+    for (modality, item), verdict in judgments.verdicts.get(key, {}).items():
+        if modality == query.target and item in places:
             (right.add if verdict == "right" else right.discard)(places[item])
     if not right:
         return np.nan, 0
@@ -182,6 +187,33 @@ def disagreements(first: Library, second: Library, seed: int = 0) -> list[Query]
         best = [set(rank(library, query, Settings(k=_TOP)).order.tolist()) for library in (first, second)]
         rows.append((len(best[0] & best[1]), query))
     return [query for _, query in sorted(rows, key=lambda row: row[0])]
+
+
+def doubles(library: Library, most: int = 60) -> list[tuple[Ranking, list[str]]]:
+    """Pairs of images that look most alike to a method, the closest first: for each half of the pairs, the images with
+    the cosines of their vectors (export.vectors_of) as scores, and a note for a pair that lies in two splits, which
+    leaks from one into the other.
+
+    >>> from xmr_core.retrieval import example_library
+    >>> [half.order.tolist() for half, _ in doubles(example_library(), most=1)]
+    [[0], [1]]
+    """
+    vectors = torch.nn.functional.normalize(torch.from_numpy(vectors_of(library.images)), dim=-1)
+    best = [torch.topk(block @ vectors.T, min(4, len(vectors))) for block in vectors.split(_BLOCK)]
+    scores, other = (torch.cat([getattr(b, name) for b in best]).numpy() for name in ("values", "indices"))
+    pairs: dict[tuple[int, int], float] = {}
+    for first, row in enumerate(zip(other.tolist(), scores.tolist(), strict=True)):
+        pairs |= {(min(first, p), max(first, p)): score for p, score in zip(*row, strict=True) if p != first}
+    closest = sorted(pairs, key=lambda pair: -pairs[pair])[:most]
+    splits, values, halves = library.split_of_each("images"), np.array([pairs[p] for p in closest]), []
+    for half in range(2):
+        order = np.array([pair[half] for pair in closest], np.int64)
+        table = answer_table(library, "images", order, values)
+        notes = [
+            f"split {splits[o]}" if splits[a] != splits[b] else "" for o, (a, b) in zip(order, closest, strict=True)
+        ]
+        halves.append((Ranking("images", values, order, table, _NO_ROWS, among=order), notes))
+    return halves
 
 
 def unjudged_queries(library: Library, judgments: Judgments, seed: int = 0) -> list[Query]:

@@ -40,6 +40,27 @@ def map_frame(library: Library, layout: str = "pca") -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True).assign(x=x, y=y, cluster=cluster)
 
 
+def cluster_names(frame: pd.DataFrame, n: int = 3) -> dict[int, str]:
+    """Number of a cluster → the n words that its captions have more often than those of other clusters (the largest
+    TF-IDF); a cluster without captions has none. frame: of `map_frame`.
+
+    >>> rows = [("captions", "a red ring", 0), ("captions", "a blue ring", 1)]
+    >>> cluster_names(pd.DataFrame(rows, columns=["modality", "text", "cluster"]), n=1)
+    {0: 'red', 1: 'blue'}
+    """
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    texts = frame[frame["modality"] == "captions"].groupby("cluster")["text"].apply(lambda own: " ".join(map(str, own)))
+    if texts.empty:
+        return {}
+    reader = TfidfVectorizer(stop_words="english", sublinear_tf=True)
+    weights, words = reader.fit_transform(texts).toarray(), reader.get_feature_names_out()
+    return {
+        int(c): ", ".join(words[np.argsort(-row, kind="stable")[:n]])
+        for c, row in zip(texts.index, weights, strict=True)
+    }
+
+
 def coordinates(vectors: Float[np.ndarray, "n d"], layout: str = "pca") -> Float[np.ndarray, "n 2"]:
     """Vectors in two dimensions, cached on disk."""
     return _cached(vectors, layout, lambda own: projected(own, layout))

@@ -9,8 +9,9 @@ tells before they are in the page, and fits them into their place, which plotly 
 size.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from html import escape
+from importlib.util import find_spec
 from itertools import cycle
 
 import anywidget
@@ -22,8 +23,7 @@ import traitlets
 from xmr_core.base.errors import require
 from xmr_core.retrieval.library import Library
 from xmr_core.retrieval.ranking import Ranking
-from xmr_study.explorer.cards import close
-from xmr_study.explorer.item_map import map_frame
+from xmr_study.explorer.item_map import cluster_names, map_frame
 
 _SCRIPT = """
 function render({ model, el }) {
@@ -60,6 +60,11 @@ function render({ model, el }) {
       model.set("hovered", { trace: point.curveNumber, point: point.pointNumber, time: Date.now() });
       model.save_changes();
     });
+    plot.on("plotly_click", ({ points: [point] }) => {
+      model.set("clicked", { trace: point.curveNumber, point: point.pointNumber, time: Date.now() });
+      model.save_changes();
+    });
+    plot.on("plotly_unhover", () => { model.set("hovered", {}); model.save_changes(); });
     plot.on("plotly_deselect", () => say({ points: null, time: Date.now() }));
     for (const name of ["plotly_afterplot", "plotly_relayout", "plotly_relayouting"]) plot.on(name, () => place(plot));
     place(plot);
@@ -81,13 +86,15 @@ export default { render };
 
 class MapPage(anywidget.AnyWidget):
     """selected: 'points', the number of a trace (as text) → numbers of its selected points, or None when the selection
-    was taken back; and 'time', by which a selection that is drawn a second time differs from the first. hovered: the
-    number of a trace and of its point, and the time. marks: 'x' and 'y' in the units of the map, 'text', and 'kind', a
-    class of the style sheet; the last is drawn above the others."""
+    was taken back; and 'time', by which a selection that is drawn a second time differs from the first. hovered,
+    clicked: the number of a trace and of its point, and the time; hovered is {} beside all points.
+    marks: 'x' and 'y' in the units of the map, 'text', and 'kind', a class of the style sheet; the last is drawn above
+    the others."""
 
     _esm = _SCRIPT
     selected = traitlets.Dict().tag(sync=True)
     hovered = traitlets.Dict().tag(sync=True)
+    clicked = traitlets.Dict().tag(sync=True)
     marks = traitlets.List().tag(sync=True)
 
 
@@ -95,28 +102,32 @@ class MapPage(anywidget.AnyWidget):
 
 
 _HEIGHT = 460  # pixels
-_LAYOUTS = [("PCA", "pca"), ("t-SNE", "tsne"), ("UMAP", "umap")]
+_LAYOUTS = [("PCA", "pca"), ("t-SNE", "tsne")] + [("UMAP", "umap")] * (find_spec("umap") is not None)
 _COLOURS = ("#0173b2", "#de8f05", "#029e73", "#cc78bc", "#ca9161", "#949494", "#56b4e9", "#d55e00", "#8172b3")
 _MOST_SHARP = 10_000  # points that are drawn at twice the resolution
 _MOST_LETTERS = 80  # of a caption that the pointer shows
 
 
 class MapPanel:
-    """All images and captions as points. It is made when it is first shown.
+    """All images and captions as points. It is computed when it is first shown, once for each layout.
 
-    act: runs one action. selected: called with the frame of the selected points, or None when nothing is selected.
-    hovered: (modality, position) → HTML of an item.
+    act: runs one action. later: does what takes long beside the kernel. selected: called with the frame of the selected
+    points, or None when nothing is selected. hovered: (modality, position) → HTML of an item. clicked: called with the
+    same of an item that is asked.
     """
 
     def __init__(
         self,
         act: Callable[[Callable[[], None]], None],
+        later: Callable[[str, Callable[[], object], Callable[[], None]], None],
         selected: Callable[[pd.DataFrame | None], None],
         hovered: Callable[[str, int], str],
+        clicked: Callable[[str, int], None],
     ):
-        self._act, self._selected, self._hovered = act, selected, hovered
+        self._act, self._later, self._selected, self._hovered, self._clicked = act, later, selected, hovered, clicked
         self.figure, self.frame, self.page, self._tables, self._selecting = None, None, None, [], False
         self._library, self._ranking, self._query = None, None, None
+        self._frames: dict[tuple[int, str], pd.DataFrame] = {}  # by library and layout
         names = {"style": {"description_width": "initial"}, "layout": w.Layout(width="auto")}
         self.layout = w.Dropdown(options=_LAYOUTS, description="Map by", **names)
         self.colour = w.Dropdown(options=["modality", "split", "cluster"], description="Colour by", **names)
@@ -130,7 +141,7 @@ class MapPanel:
 
     def update(self, library: Library, ranking: Ranking, query: tuple[str, int] | None) -> None:
         """Light up a query and its answers. query: modality and position of an item of the library, None for another
-        one, which is drawn among its first answers."""
+        one, which has no place on the map."""
         changed = library is not self._library
         self._library, self._ranking, self._query = library, ranking, query
         if self.widget.layout.display != "none":
@@ -142,17 +153,37 @@ class MapPanel:
             self._selecting = False
             self._draw()  # anew, because Python cannot take back what the page selected: plotly selects it again
 
-    def show(self) -> None:
-        """Draw what was ranked while the panel was closed."""
-        if self._library is not None:
-            self._act(self._draw)
+    def show(self, wanted: bool) -> None:
+        """Show the panel, with what was ranked while it was closed, or hide it."""
+        self.widget.layout.display = "" if wanted else "none"
+        if wanted and self._library is not None:
+            self._draw()
+
+    def csv(self) -> str:
+        """The map as a table: file, text, split, cluster, x and y, with the column names that FiftyOne's CSVDataset and
+        embedding-atlas take."""
+        frame, library = self._frame(), self._library
+        files = [library.paths(p) if m == "images" else "" for m, p in frame[["modality", "position"]].values]
+        return frame.assign(filepath=files).to_csv(index=False)
+
+    def _frame(self) -> pd.DataFrame:
+        key = id(self._library), self.layout.value
+        if key not in self._frames:
+            self._frames[key] = map_frame(self._library, self.layout.value)
+        return self._frames[key]
 
     def _draw(self) -> None:
-        """Make all points anew."""
+        """Make all points anew, as soon as it is known where they stand."""
         require("the map", "notebooks", "plotly", "anywidget", "sklearn")
+        if (id(self._library), self.layout.value) in self._frames:
+            return self._draw_points()
+        n = len(self._library.image_ids) + len(self._library.caption_ids)
+        self._later(f"placing {n:,} points by {self.layout.label}", self._frame, self._draw_points)
+
+    def _draw_points(self) -> None:
         from plotly import graph_objects as go
 
-        self.frame = map_frame(self._library, self.layout.value)
+        self.frame = self._frame()
         self._tables = list(self.frame.groupby("modality", sort=False))
         traces = []
         for modality, table in self._tables:
@@ -180,6 +211,7 @@ class MapPanel:
             self.page = MapPage()
             self.page.observe(lambda change: self._choose(change["new"]["points"]), "selected")
             self.page.observe(lambda change: self._point(**change["new"]), "hovered")
+            self.page.observe(lambda change: self._click(**change["new"]), "clicked")
             self.widget.children = (*self.widget.children, self.page)
         self._paint()
         self._light()
@@ -191,26 +223,25 @@ class MapPanel:
         if self.figure is None:
             return
         groups, names = pd.factorize(self.frame[self.colour.value].astype(str), sort=True)
+        if self.colour.value == "cluster":
+            named = cluster_names(self.frame)
+            names = [named.get(int(name), f"cluster {name}") for name in names]
         colours = np.array(_COLOURS)[groups % len(_COLOURS)]
         with self.figure.batch_update():
             for trace, (_, table) in zip(self.figure.data, self._tables, strict=True):
                 trace.marker.color = colours[table.index]
-        named = zip(cycle(_COLOURS), names, strict=False)
+        pairs = zip(cycle(_COLOURS), names, strict=False)
         dot = "<span style='display:inline-block;width:11px;height:11px;border-radius:6px;background:{}'></span> {}"
-        self.legend.value = " &nbsp; ".join(dot.format(colour, escape(name or "none")) for colour, name in named)
+        self.legend.value = " &nbsp; ".join(dot.format(colour, escape(name or "none")) for colour, name in pairs)
 
     def _light(self) -> None:
         """Mark the query and its answers."""
         tables = dict(self._tables)
         rows = tables[self._ranking.target].iloc[self._ranking.order]
-        query = rows.head(3)[["x", "y"]].mean()
-        if self._query is not None:
+        marks = [(str(n), "xmr-answer", row) for n, (_, row) in enumerate(rows.iterrows(), 1)]
+        if self._query is not None:  # a query from elsewhere has no place among these
             modality, position = self._query
-            query = tables[modality].iloc[position]
-        marks = [
-            ("★", "xmr-query", query),
-            *((str(n), "xmr-answer", row) for n, (_, row) in enumerate(rows.iterrows(), 1)),
-        ]
+            marks.insert(0, ("★", "xmr-star", tables[modality].iloc[position]))
         self.page.marks = [
             {"x": float(place["x"]), "y": float(place["y"]), "text": text, "kind": kind}
             for text, kind, place in reversed(marks)
@@ -221,9 +252,22 @@ class MapPanel:
         places = points or {}
         chosen = pd.concat([table.iloc[places.get(str(n), [])] for n, (_, table) in enumerate(self._tables)])
         self._selecting = len(chosen) > 0
-        self._selected(chosen if len(chosen) else None)
+        self._act(lambda: self._selected(chosen if len(chosen) else None))
 
-    def _point(self, trace: int, point: int, **_) -> None:
-        """Show the item under the pointer."""
+    def _point(self, trace: int = -1, point: int = 0, **_) -> None:
+        """Show the item under the pointer, nothing beside all points."""
+        self.item.value = "" if trace < 0 else self._hovered(*self._at(trace, point))
+
+    def _click(self, trace: int, point: int, **_) -> None:
+        self._clicked(*self._at(trace, point))
+
+    def _at(self, trace: int, point: int) -> tuple[str, int]:
         modality, table = self._tables[trace]
-        self.item.value = self._hovered(modality, int(table.iloc[point]["position"]))
+        return modality, int(table.iloc[point]["position"])
+
+
+def close(widgets: Sequence[w.Widget]) -> None:
+    """Close widgets that will not be shown again, and those inside them; otherwise the page would keep them all."""
+    for widget in widgets:
+        close(getattr(widget, "children", ()))
+        widget.close()

@@ -26,42 +26,63 @@ STYLE = f"""<style>
 .xmr input::placeholder {{color:var(--xmr-soft); opacity:1; font-style:italic}}
 .xmr input, .xmr select {{color:var(--xmr-fg); background-color:var(--xmr-bg)}}
 .xmr select {{appearance:auto !important; background-image:none !important}}
-.xmr .jupyter-button {{color:var(--xmr-fg); background:var(--xmr-fill); border:1px solid var(--xmr-line)}}
-.xmr .jupyter-button.xmr-on, .xmr .jupyter-button.mod-active {{background:var(--xmr-fg); color:var(--xmr-bg)}}
 .xmr :focus-visible {{outline:3px solid var(--xmr-accent) !important; outline-offset:1px}}
 .xmr .xmr-skip:not(:focus) {{position:absolute; clip-path:inset(50%)}}
 .xmr h3, .xmr h4 {{margin:4px 0; font-size:1.05em; color:var(--xmr-fg)}}
 .xmr-soft {{color:var(--xmr-soft); font-size:90%}}
 .xmr-right {{color:var(--xmr-right); font-weight:bold}} .xmr-wrong {{color:var(--xmr-wrong); font-weight:bold}}
 .xmr-info {{color:var(--xmr-soft)}} .xmr-error {{color:var(--xmr-wrong)}} .xmr-busy {{color:var(--xmr-accent)}}
+.xmr .xmr-gallery {{display:contents}} .xmr .xmr-map {{order:1}} .xmr-answers {{order:2}}
+.xmr-answers {{container-type:inline-size; overflow:visible}}
+.xmr-row {{display:flex; flex-wrap:wrap; gap:6px; align-items:center; margin:3px 0}}
+.xmr-row label {{white-space:nowrap}} .xmr-sentence {{flex:1 1 300px; display:flex; gap:6px; align-items:center}}
+.xmr-sentence input {{flex:1 1 auto; min-width:120px}}
+.xmr-gallery :is(input:not([type=range]), select) {{padding:4px; border:1px solid var(--xmr-line); max-width:100%;
+  font:inherit}}
+.xmr-gallery input[type=number] {{width:70px}} .xmr-gallery button:disabled {{opacity:.62; cursor:default}}
+.xmr-said {{position:sticky; top:0; z-index:3; background:var(--xmr-bg); min-height:1.5em; padding:2px 0}}
+.xmr-waiting .xmr-frame, .xmr-stale .xmr-frame {{opacity:.45}} .xmr-waiting {{cursor:progress}}
+.xmr-tools, .xmr-chips, .xmr-query {{display:flex; flex-wrap:wrap; gap:6px; align-items:center; margin:3px 0}}
+.xmr-tools input[type=range] {{vertical-align:middle; width:120px}}
+.xmr-gallery button {{color:var(--xmr-fg); background:var(--xmr-fill); border:1px solid var(--xmr-line);
+  border-radius:2px; padding:2px 7px; margin:1px; font:inherit; font-size:92%; cursor:pointer}}
+.xmr-gallery button[aria-pressed=true] {{background:var(--xmr-fg); color:var(--xmr-bg)}}
+.xmr-chips button {{border-radius:10px}}
+.xmr-frame {{position:relative}}
+.xmr-line {{position:absolute; inset:0; width:100%; height:100%; pointer-events:none; z-index:2}}
+.xmr-line line {{stroke:var(--xmr-accent); stroke-width:2}}
 .xmr-columns {{display:flex; flex-wrap:wrap; gap:6px; align-items:flex-start; overflow:visible; margin:0}}
 .xmr-column {{flex:1 1 360px; min-width:0; overflow:visible}}
-.xmr-grid {{display:grid; grid-template-columns:repeat(auto-fill,minmax(156px,1fr)); grid-auto-flow:row dense; gap:6px;
-  overflow:visible; margin:0}}
+.xmr-grid {{display:grid; grid-template-columns:repeat(auto-fill,minmax(min(var(--xmr-size,156px),100%),1fr));
+  grid-auto-flow:row dense; gap:6px; overflow:visible; margin:0}}
 .xmr-grid.xmr-texts {{grid-template-columns:minmax(0,1fr)}}
 .xmr-card {{border:2px solid var(--xmr-line); border-radius:4px; padding:4px; margin:0; overflow:hidden; width:auto;
-  display:flex; flex-direction:column; justify-content:space-between}}
+  display:flex; flex-direction:column; justify-content:space-between; box-sizing:border-box; min-width:0}}
 .xmr-texts > .xmr-card {{flex-direction:row; align-items:center; gap:8px}}
-.xmr-texts > .xmr-card > .widget-html {{flex:1 1 0}}
+.xmr-texts > .xmr-card > :first-child {{flex:1 1 0}}
 .xmr-card:has(.xmr-relevant) {{border-color:var(--xmr-right)}}
 .xmr-card.xmr-open {{border-color:var(--xmr-accent); outline:3px solid var(--xmr-accent)}}
-.xmr-card .jupyter-button {{padding:0 6px; margin:1px}}
-.xmr-photo {{display:block; width:100%; height:136px; object-fit:contain; background:var(--xmr-fill)}}
-.xmr-asked {{max-width:240px; max-height:180px}}
+.xmr-photo {{display:block; width:100%; height:calc(var(--xmr-size,156px) * .87); object-fit:contain;
+  background:var(--xmr-fill); cursor:zoom-in}}
+.xmr-asked {{max-width:240px; max-height:180px; cursor:zoom-in}}
+.xmr-query > div {{flex-basis:100%}} .xmr-query input {{min-width:180px}}
 .xmr-name {{overflow-wrap:anywhere}}
 .xmr-caption {{display:-webkit-box; -webkit-line-clamp:2; -webkit-box-orient:vertical; overflow:hidden}}
 .xmr-panel {{grid-column:1/-1; border:2px solid var(--xmr-accent); border-radius:4px; padding:6px; margin:0;
   overflow:hidden; width:auto}}
-.xmr-panel > .widget-html {{overflow:auto; max-height:max(240px,calc(100vh - 460px))}}
-.xmr-panel .jupyter-button {{scroll-margin:300px 0 max(260px,calc(100vh - 440px))}}
+.xmr-panel > div {{overflow:auto; max-height:max(240px,calc(100vh - 460px))}}
+.xmr-panel button {{scroll-margin:300px 0 max(260px,calc(100vh - 440px))}}
+.xmr-dialog {{color:var(--xmr-fg); background:var(--xmr-bg); border:1px solid var(--xmr-line); max-width:94vw;
+  max-height:94vh; overflow:auto}}
+.xmr-dialog::backdrop {{background:#000a}}
+.xmr-dialog .xmr-large {{max-height:74vh; min-width:min(480px,100%); object-fit:contain}}
 .xmr-map .js-plotly-plot {{flex:1 1 auto; min-width:0; position:relative}}
 .xmr-marks {{position:absolute; inset:0; pointer-events:none; overflow:hidden; z-index:1}}
 .xmr-marks span {{position:absolute; transform:translate(-50%,-50%)}} .xmr-marks span[hidden] {{display:none}}
 .xmr-answer {{background:#a34700; color:#ffffff; border:1px solid #ffffff; font-size:11px; line-height:1.2;
   padding:0 2px}}
-.xmr-query {{color:#e69f00; font-size:26px; line-height:1; text-shadow:0 0 2px #000,0 0 2px #000}}
+.xmr-star {{color:#e69f00; font-size:26px; line-height:1; text-shadow:0 0 2px #000,0 0 2px #000}}
 [data-voila] .jp-OutputArea-child:has(.widget-hprogress .progress-bar-success):not(:has(.xmr)) {{display:none}}
-.xmr-address {{width:60%; font-family:monospace}}
 .xmr-figures {{display:flex; flex-wrap:wrap; gap:8px}}
 .xmr-figures figure {{margin:0; max-width:180px}} .xmr-figures figcaption {{color:var(--xmr-fg); font-size:90%}}
 .xmr-figures img {{display:block; max-width:100%; max-height:180px; min-width:96px; image-rendering:auto}}
@@ -70,13 +91,13 @@ STYLE = f"""<style>
 .xmr table {{border-collapse:collapse; font-size:90%; color:var(--xmr-fg)}}
 .xmr td, .xmr th {{padding:2px 8px; text-align:right; color:var(--xmr-fg); background-color:transparent}}
 .xmr-scroll {{overflow-x:auto; max-width:100%}}
-@container (max-width:720px) {{.xmr-grid {{grid-template-columns:repeat(auto-fill,minmax(132px,1fr))}}}}
+@container (max-width:720px) {{.xmr-frame {{--xmr-size:132px}}}}
 body[data-voila] .jp-Cell:not(:has(.xmr)), body[data-voila] .cell:not(:has(.xmr)) {{display:none}}
 body[data-voila] .jp-InputPrompt, body[data-voila] .jp-OutputPrompt {{display:none}}
 </style>"""
 
 
-# Pieces of HTML: one answer, where the right answers stand, a line of status. Text in, HTML out; all is escaped.
+# Pieces of HTML: one answer, and where the right answers stand. Text in, HTML out; all is escaped.
 
 
 THUMBNAIL = 240  # pixels
@@ -115,8 +136,9 @@ def answer(
     note: str = "",
     caption: str = "",
 ) -> str:
-    """One answer. image: a data URI. marks: relevance sets by which it is right. name: of the file, or the id. note: a
-    small line at the end. caption: a sentence that belongs to an image.
+    """One answer. image: its id, by which the page has its thumbnail, or a data URI. marks: relevance sets
+    by which it is right. name: of the file, or the id. note: a small line at the end. caption: a sentence that belongs
+    to an image.
 
     >>> "a dog" in answer(1, 0.5, text="a dog")
     True
@@ -124,7 +146,8 @@ def answer(
     meanings = [(sign, escape(meaning)) for sign, meaning in (_MARKS.get(kind, ("✓", kind)) for kind in marks)]
     signs = "".join(f"<span title='{m}' aria-label='{m}' class='xmr-right'>{sign}</span> " for sign, m in meanings)
     alt = escape(f"{name}: {caption}" if caption else name)
-    parts = [f"<img src='{image}' alt='{alt}' title='{alt}' class='xmr-photo'>"] if image else []
+    source = "src" if image.startswith("data:") else "data-at"
+    parts = [f"<img {source}='{escape(image)}' alt='{alt}' title='{alt}' class='xmr-photo'>"] if image else []
     parts += [f"<div>{escape(text)}</div>", f"<div>{rank}. {signs}<span class='xmr-soft'>{score:.3f}</span></div>"]
     small = (("xmr-name", name), ("xmr-caption", caption), ("", note))
     parts += [f"<div class='xmr-soft {kind}'>{escape(line)}</div>" for kind, line in small if line]
@@ -142,14 +165,21 @@ def ranks(table: pd.DataFrame, kinds: Sequence[str], most: int = 12) -> str:
     return f"<div class='xmr-soft'>{''.join(lines)}</div>"
 
 
+def header(said: Sequence[tuple[str, str, str]]) -> str:
+    """What is searched, and by which models, a line each. said: of `described`, for each method."""
+    lines = [(said[0][0], ""), *((model, warning) for _, model, warning in said)]
+    warned = (f"{escape(line)} <span class='xmr-wrong'>{escape(warning)}</span>" for line, warning in lines)
+    return "".join(f"<div class='xmr-soft'>{line}</div>" for line in warned)
+
+
+def large(image: str, name: str) -> str:
+    """A large image. image: a data URI."""
+    return f"<img src='{image}' alt='{escape(name)}' class='xmr-large'>"
+
+
 def title(text: str) -> str:
     """The name of a column or a panel."""
     return f"<h3>{escape(text)}</h3>"
-
-
-def message(text: str, kind: str = "info") -> str:
-    """One line, read aloud by screen readers when it changes. kind: 'info', 'error' or 'busy'."""
-    return f"<div role='status' aria-live='polite' style='min-height:1.4em' class='xmr-{kind}'>{escape(text)}</div>"
 
 
 # Pieces of HTML of an explanation: shaded words, images with a line of text below, a table of cosines.

@@ -1,7 +1,9 @@
 """The explorer: its page, and what the buttons, menus and sliders do. All rankings come from xmr_core.retrieval."""
 
+import asyncio
 from collections.abc import Callable, Sequence
-from functools import wraps
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import ipywidgets as w
@@ -11,77 +13,48 @@ from xmr_core.base.errors import BadInput, DamagedFile, XmrError, require_choice
 from xmr_core.models.load import load
 from xmr_core.retrieval.index import open_index
 from xmr_core.retrieval.library import Library, open_folder
-from xmr_core.retrieval.ranking import Query
-from xmr_study.explorer import markup
-from xmr_study.explorer.cards import Callbacks, Card, Column, close, query_html
+from xmr_core.retrieval.ranking import Query, answerable
+from xmr_study.explorer import gallery, markup, sharing
+from xmr_study.explorer.filters import Filter, doubles
 from xmr_study.explorer.map_panel import MapPanel
 from xmr_study.explorer.markup import STYLE
-from xmr_study.explorer.settings import DRAWS, FilterBar, Marks, example_query, in_words, settings_row
-from xmr_study.explorer.sharing import SharePanel, view_of, view_of_page
-from xmr_study.explorer.state import State, answers, ranks_by
-from xmr_study.explorer.views import folder_models
+from xmr_study.explorer.settings import (
+    DRAWS,
+    Control,
+    Marks,
+    button,
+    example_query,
+    examples,
+    field,
+    in_words,
+    lacking,
+    of_filter,
+    of_method,
+)
+from xmr_study.explorer.state import State, answers, ranks_by, state_to_link
+from xmr_study.explorer.views import described, folder_models
 from xmr_study.explorer.why import photograph_html, why_html
 
-MOST_ANSWERS = 30  # that the slider offers
+MOST_ANSWERS = 100  # at first; more come with scrolling
+MOST_STEPS, MOST_SEARCHES = 50, 20  # that can be taken back; of the menu of earlier searches
 NONE = "–"  # in the second menu: no second method
+PANELS = ("Map", "Filter", "Save and share")
 START = "Type a sentence, or let one of the buttons choose a query."
 _STATIC = "<p>The explorer needs a running kernel: run this cell. The figure at the end shows answers to one query.</p>"
-_FIT = w.Layout(width="auto")
+_IMAGES = (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff")  # of a path in place of a sentence
+_LARGE = 900  # pixels
 
 
-def action(act: Callable) -> Callable:
-    """A method of an Explorer as one action of its own (see Explorer._do)."""
-    return wraps(act)(lambda self, *given: self._do(lambda: act(self, *given)))
-
-
-class Page:
-    """The widgets of an explorer; as the last line of a notebook's cell it is shown.
-
-    Args: labels: methods in the two menus. k: answers at first. acts: what the buttons of an answer do. panels: name →
-        a widget that a button of that name shows and hides.
-    """
-
-    def __init__(self, labels: Sequence[str], k: int, acts: Callbacks, panels: dict[str, w.Widget]):
-        example = {"placeholder": "a red circle above a blue square, for example", "continuous_update": False}
-        self.text = w.Text(description="Sentence", layout=w.Layout(width="auto", flex="1 1 240px"), **example)
-        tips = {"Ask": "rank the images for this sentence", "Back": "the query before"}
-        tips |= {name: tip for name, (tip, _) in DRAWS.items()}
-        self.buttons = {name: w.Button(description=name, tooltip=tip, layout=_FIT) for name, tip in tips.items()}
-        self.skip = w.Button(description="To the answers", tooltip="by keyboard: to the first answer", layout=_FIT)
-        self.skip.add_class("xmr-skip").on_click(lambda _: self.columns[0].focus())
-        self.upload = w.FileUpload(accept="image/*", multiple=False, description="Upload an image", layout=_FIT)
-        self.first = w.Dropdown(options=labels, description="Method")
-        self.second = w.Dropdown(options=(NONE, *labels), value=NONE, description="beside")
-        self.k = w.IntSlider(value=k, min=1, max=MOST_ANSWERS, description="answers", continuous_update=False)
-        self.status, self.query = w.HTML(), w.HTML()
-        self.columns = [Column(n, acts) for n in (0, 1)]
-        self.controls, self.answers = w.VBox(), w.Box().add_class("xmr-columns")
-        self.toggles = {}
-        for name, panel in panels.items():
-            toggle = w.ToggleButton(description=name, tooltip=f"show or hide: {name.lower()}", layout=_FIT)
-            show = lambda change, panel=panel: setattr(panel.layout, "display", "" if change["new"] else "none")  # noqa: E731
-            toggle.observe(show, "value")
-            self.toggles[name] = toggle
-        lines = (
-            [self.text, self.skip, self.buttons["Ask"], self.buttons["Back"]],
-            [*(self.buttons[name] for name in DRAWS), self.upload],
-            [self.first, self.second, self.k, *self.toggles.values()],
-        )
-        rows = [w.HBox(line, layout=w.Layout(flex_flow="row wrap")) for line in lines]
-        shown = [w.HTML(STYLE), *rows, self.controls, *panels.values(), self.status, self.query, self.answers]
-        self.widget = w.VBox(shown).add_class("xmr")
-
-
-class Explorer(Page):
-    """Search with trained methods: type a sentence, choose or upload an image, and see the answers of one or two
-    methods side by side, and why they are answers; mark answers, filter them, and save what is seen.
+class Explorer:
+    """Search with trained methods: type a sentence, choose, upload, paste or name an image, and see the answers of one
+    or two methods side by side, and why they are answers; mark answers, filter them, and save what is seen.
 
     As the last line of a notebook's cell an Explorer is shown, with the answers to an example. Errors appear as one
     line in the page, and the explorer goes on.
 
     Args: open_library: label → Library; called once per method, when it is first needed. labels: methods to choose
-        from. k: answers at first. seed: of random queries. judgments: the file of marks, by default
-        filters.judgments_path. view: a link that the explorer made, to show that view.
+        from. k: answers at first, and as many more each time. seed: of random queries. judgments: the file of marks, by
+        default filters.judgments_path. view: a link that the explorer made, to show that view.
     Raises: BadInput without a label, for k outside 1 … MOST_ANSWERS, or for a view that is none.
     """
 
@@ -97,25 +70,15 @@ class Explorer(Page):
         if not labels or not 1 <= k <= MOST_ANSWERS:
             raise BadInput(f"give at least one method, and k from 1 to {MOST_ANSWERS}; got {[*labels]} and k={k}.")
         self._open, self.labels, self.libraries = open_library, tuple(labels), {}
-        self.state, self.rankings = State((labels[0],)).show(k), []
-        self._view, self._draws = view_of(view) if view else None, seed
-        self._busy, self._updating_menus, self._controls_of, self.opened = False, False, None, None
-        self.marks = Marks(judgments)
-        self.filter = FilterBar(lambda **changes: self._do(lambda: self._go(self.state.restrict(**changes))))
-        makers = (lambda: self.state), self.frame, lambda: self.marks.judgments.qrels()
-        self.share = SharePanel(self._do, *makers, self._go)
-        self.map, self.selection = MapPanel(self._do, self._select, self._item), None
-        panels = {"Map": self.map.widget, "Filter": self.filter.widget, "Save and share": self.share.widget}
-        super().__init__(self.labels, k, self, panels)
-        clicks = {name: lambda draw=draw: self._draw(draw) for name, (_, draw) in DRAWS.items()}
-        for name, act in (clicks | {"Ask": self.ask_text, "Back": self.back}).items():
-            self.buttons[name].on_click(lambda _, act=act: act())
-        self.toggles["Map"].observe(lambda change: change["new"] and self.map.show(), "value")
-        self.text.observe(lambda change: change["new"].strip() and self.ask_text(), "value")
-        self.upload.observe(self._uploaded, "value")
-        for menu in (self.first, self.second):
-            menu.observe(lambda _: self.choose(), "value")
-        self.k.observe(lambda change: self._do(lambda: self._go(self.state.show(change["new"]))), "value")
+        self.state, self.rankings, self.k = State((labels[0],)).show(k), [], k
+        self._view, self.seed, self._draws = sharing.view_of(view) if view else None, seed, seed
+        self._busy, self._waiting = False, None
+        self._undo: list[Callable[[], None]] = []
+        self.history: dict[str, str] = {}  # what was asked → letters of its view
+        self.marks, self.selection, self.panels = Marks(judgments), None, set()
+        self.map = MapPanel(self._do, self._background, self._select, self._item, self._clicked)
+        self.gallery = gallery.Gallery(self._told)
+        self.widget = w.VBox([w.HTML(STYLE), self.map.widget, self.gallery]).add_class("xmr")
         self._say(START)
 
     def _repr_mimebundle_(self, **options):
@@ -126,10 +89,14 @@ class Explorer(Page):
     def begin(self) -> None:
         """Show the view that was given or stands in the page's address, or the answers to an example."""
         if self.state.query is None:
-            example = lambda: self.state.ask(example_query(self._shown_libraries()[0], self._draws))  # noqa: E731
-            self._do(lambda: self._go(self._view or view_of_page() or example()))
+            self._do(lambda: self._go(self._view or sharing.view_of_page() or self._example()))
 
-    def _do(self, act: Callable[[], None]) -> None:
+    def _example(self) -> State:
+        library = self._shown_libraries()[0]
+        self.gallery.chips = [button(f"try “{t}”", "ask this", "try", value=t) for t in examples(library, self.seed)]
+        return self.state.ask(example_query(library, self._draws))
+
+    def _do(self, act: Callable[[], object]) -> None:
         """One action at a time. An error is shown, and nothing else changes."""
         if self._busy:
             return
@@ -137,19 +104,54 @@ class Explorer(Page):
         try:
             self._say("busy …", "busy")
             act()
-            if "xmr-busy" in self.status.value:  # nothing was said of it
-                self._say("done.")
+            if self.gallery.said["kind"] == "busy" and self._waiting is None:  # nothing was said of it
+                self._say(*self._last)
         except XmrError as e:
             self._say(str(e), "error")
+        except KeyboardInterrupt:
+            self._say("stopped; what was shown before is still shown.", "error")
         except Exception as e:  # the explorer must go on, whatever a file or a method does
             reason = str(e).splitlines()[0] if str(e) else "no reason given"
             self._say(f"this could not be done ({type(e).__name__}: {reason}).", "error")
         finally:
-            self._update_menus()
             self._busy = False
+            self.gallery.controls = self.controls()
 
-    def _say(self, text: str, kind: str = "info") -> None:
-        self.status.value = markup.message(text, kind)
+    def _background(self, what: str, work: Callable[[], object], then: Callable[[], None]) -> None:
+        """Do what takes its time beside the kernel, which goes on answering, and then what shows it. It can be left by
+        Stop. Before the page is shown, and where there is no page, it is done at once."""
+        self._say(f"{what} …", "busy")
+        try:
+            loop = asyncio.get_running_loop() if self.state.query else None
+        except RuntimeError:
+            loop = None
+        if loop is None:
+            work()
+            then()
+            return
+        ticket = self._waiting = f"{what} …"
+
+        async def wait() -> None:
+            try:
+                await asyncio.to_thread(work)
+                after = then
+            except Exception as e:
+                after = lambda e=e: (_ for _ in ()).throw(e)  # noqa: E731
+            while self._busy:
+                await asyncio.sleep(0.05)
+            if self._waiting is ticket:
+                self._waiting = None
+                self._do(after)
+
+        self._say(ticket, "busy")
+        self._task = loop.create_task(wait())
+
+    def _say(self, text: str, kind: str = "info", stale: bool = False) -> None:
+        """A line above the answers. What goes on in the background stands in it. stale: the answers are none to it."""
+        if kind != "busy":
+            self._last = text, kind, stale
+        text = f"{text} {self._waiting}" if self._waiting and text != self._waiting else text
+        self.gallery.said = {"text": text, "kind": kind, "stop": self._waiting is not None, "stale": stale}
 
     def _shown_libraries(self, state: State | None = None) -> list[Library]:
         """The libraries of the methods that a state shows, opened if need be."""
@@ -157,137 +159,301 @@ class Explorer(Page):
         for label in methods:
             require_choice("method of a view", label, self.labels)
             if label not in self.libraries:
-                self._say(f"busy: opening {label} …", "busy")
                 self.libraries[label] = self._open(label)
                 self.marks.open(self.libraries[label])
         return [self.libraries[label] for label in methods]
 
-    def _go(self, state: State) -> None:
-        """Rank for a state and show it. It becomes the present state only when its query could be answered."""
-        self._shown_libraries(state)
-        self.rankings = answers(state, self.libraries, self.marks.judgments)
-        self.state = state
-        self._update_controls()
-        self._show()
+    def _go(self, state: State, step: bool = True, keep: bool = False) -> None:
+        """Rank for a state and show it. It becomes the present state only when its query could be answered. step:
+        whether it can be taken back. keep: leave open what is said of an answer."""
+        for label in state.methods:
+            require_choice("method of a view", label, self.labels)
+        if closed := [label for label in state.methods if label not in self.libraries]:
+            before = self.state
 
-    def _update_menus(self) -> None:
-        """Set menus, slider and filter to the present state."""
-        self._updating_menus = True
-        self.first.value = self.state.methods[0]
-        self.second.value = self.state.methods[1] if len(self.state.methods) > 1 else NONE
-        self.k.value = self.state.usual.k
-        if library := self.libraries.get(self.state.methods[0]):
-            self.filter.show(self.state.filter, library)
-        self._updating_menus = False
+            def then() -> None:  # what was asked in the meantime stays
+                self._go(state if self.state is before else replace(self.state, methods=state.methods), step)
 
-    def _update_controls(self) -> None:
-        """Sliders and menus of the methods that are shown, made anew only when the methods change."""
-        if self._controls_of == self.state.methods:
-            return
-        rows = []
-        for n, label in enumerate(self.state.methods):
-            changed = lambda n=n, **changes: self._do(lambda: self._go(self.state.set(n, **changes)))  # noqa: E731
-            rows.append(settings_row(self.libraries[label], self._title(n), self.state.settings_of(n), changed))
-        close(self.controls.children)
-        self.controls.children, self._controls_of = [row for row in rows if row is not None], self.state.methods
+            return self._background(f"opening {' and '.join(closed)}", lambda: self._shown_libraries(state), then)
+        if state.query is not None:
+            state = replace(state, query=answerable(self.libraries[state.methods[0]], state.query))
+        try:
+            rankings = answers(state, self.libraries, self.marks.judgments)
+        except XmrError as e:
+            if state.query is self.state.query:
+                raise
+            return self._say(str(e), "error", stale=True)  # the answers are none to what was asked
+        if step and self.state.query is not None and state.steps_from(self.state):
+            self._remember(lambda old=self.state: self._return(old))
+            self.gallery.chips = []
+        self.state, self.rankings = state, rankings
+        self._show(keep)
+
+    def _remember(self, undo: Callable[[], None]) -> None:
+        self._undo = [*self._undo, undo][-MOST_STEPS:]
+
+    def _return(self, old: State) -> None:
+        """The state before, with the present settings, which sliders show."""
+        self._go(replace(old, settings=self.state.settings, usual=self.state.usual), step=False)
+
+    def controls(self) -> list[list[Control]]:
+        """The rows of buttons, menus, sliders and fields, for the present state."""
+        state, query = self.state, self.state.query
+        shown = [self.libraries[label] for label in state.methods if label in self.libraries]
+        if len(shown) < len(state.methods) or query is None:
+            return []
+        hint = f"{examples(shown[0], self.seed)[0]}, for example"
+        sentence = field("Sentence", query.text if query.kind == "text" else "", "sentence", hint=hint)
+        back = button("Back", "take the last step back: query, filter, mark", "back", off=not self._undo)
+        draws = [(name, lacking(shown, name), tip) for name, (tip, *_) in DRAWS.items()]
+        rows = [
+            [sentence, back],
+            [*(button(n, why or tip, "draw", off=bool(why), name=n) for n, why, tip in draws),
+             button("Look-alikes", "near-duplicates among the images, and those in two splits", "doubles")],
+            [field("Method", state.methods[0], "method", options=[(n, n) for n in self.labels], place=0),
+             field("beside", state.methods[1] if state.methods[1:] else NONE, "method",
+                   options=[(n, n) for n in (NONE, *self.labels)], place=1),
+             *(button(n, f"show or hide: {n.lower()}", "panel", on=n in self.panels, name=n) for n in PANELS)],
+            [c for n, own in enumerate(shown) for c in of_method(own, self._title(n), state.settings_of(n), n)],
+        ]  # fmt: skip
+        if "Filter" in self.panels:
+            rows.append(of_filter(state.filter, shown[0]))
+        if "Save and share" in self.panels:
+            kept = {}
+            with suppress(BadInput):  # what is wrong with the file is said to who keeps another one
+                kept = {f"★ {name}": letters for name, letters in sharing.read_searches(self._searches()).items()}
+            latest = dict([*self.history.items()][: -MOST_SEARCHES - 1 : -1])
+            rows.append(sharing.of_sharing(kept | latest))
+        return rows
 
     def _title(self, column: int) -> str:
         """The method's label, with its place where the method is shown twice."""
         label = self.state.methods[column]
         return f"{label}, {('left', 'right')[column]}" if self.state.methods.count(label) > 1 else label
 
-    def _show(self) -> None:
+    def _show(self, keep: bool = False) -> None:
         query, libraries = self.state.query, self._shown_libraries()
-        self.opened, two = None, len(libraries) > 1
-        if query is None:
-            self._say(START)
-            return
-        shown = dict(zip(self.state.methods, libraries, strict=True))
-        text, self.query.value = query_html(query, shown, self.rankings[0])
-        # A sentence that was not asked now would be stale. While the explorer is busy nothing is ranked twice.
-        self.text.value = text if query.kind == "text" else ""
+        columns, shown = [], dict(zip(self.state.methods, libraries, strict=True))
+        text, self.gallery.asked = gallery.query_of(query, shown, self.rankings)
+        self.gallery.header = markup.header([described(library) for library in shown.values()])
         for n, (library, ranking) in enumerate(zip(libraries, self.rankings, strict=True)):
             notes, title = (), self._title(n)
-            if two:
+            if len(libraries) > 1:
                 other = self._title(1 - n)
                 notes = [f"{other}: rank {rank:,}" for rank in ranks_by(self.rankings[1 - n], ranking)]
             if changed := in_words(library, self.state.settings_of(n)):
                 title = f"{title} ({changed})"
-            self.columns[n].fill(library, ranking, title, self.marks.verdicts(query, ranking), notes)
-        children = tuple(column.widget for column in self.columns[: len(libraries)])
-        if self.answers.children != children:
-            self.answers.children = children
-        n, everything = self.rankings[0].n, len(self.rankings[0].scores)
+            columns.append(gallery.column(library, ranking, title, self.marks.verdicts(query, ranking), notes))
+        self.gallery.fill(libraries[0], columns, keep)
+        n, everything = len(self.rankings[0].among), len(self.rankings[0].scores)
         count = f"{n:,}" if n == everything else f"{n:,} of {everything:,}"
         titles = " and by ".join(self._title(n) for n in range(len(self.rankings)))
-        self._say(f"{count} {query.target} ranked by {titles}.")
+        if not keep:
+            self._say(f"{count} {query.target} ranked by {titles}.")
         item = (f"{query.kind}s", libraries[0].position(f"{query.kind}s", query.item)) if query.item != "" else None
         self.map.update(libraries[0], self.rankings[0], item)
         if not (self.state.filter.images or self.state.filter.captions):
             self.selection = None
             self.map.select_nothing()
+        self._show_chips()
+        if query.kind != "upload":
+            letters = state_to_link(self.state)
+            self.gallery.address, self.history[text] = letters, letters
 
-    @action
+    def _show_chips(self) -> None:
+        """What restricts the answers, and what the marks could change, each with one click."""
+        query, wanted, chips = self.state.query, self.state.filter, []
+        if selected := len(wanted.images) + len(wanted.captions):
+            everything = sum(len(self._shown_libraries()[0].ids(m)) for m in ("images", "captions"))
+            chips.append(
+                button(f"{selected:,} of {everything:,} selected on the map · clear", "rank all again", "unselect")
+            )
+        if replace(wanted, images=(), captions=()) != Filter():
+            chips.append(button("filtered · clear", "show all answers again", "unfilter"))
+        marked = self._examples(query)
+        if query.like or query.unlike:
+            chips.append(button("by examples · clear", "the query alone", "plain"))
+        if any(marked.values()) and marked != {"like": query.like, "unlike": query.unlike}:
+            chips.append(button("more like ✓, unlike ✗", "let the marked images count", "feedback"))
+        self.gallery.chips = chips or [c for c in self.gallery.chips if c["act"] == "try"]
+
+    def _examples(self, query: Query) -> dict[str, tuple]:
+        library = self._shown_libraries()[0]
+        if query.target != "images" or not library.method.similarity.symmetric:
+            return {}
+        ids = {str(i): i for i in library.image_ids}
+        return {name: tuple(ids[i] for i in own if i in ids) for name, own in self.marks.examples(query).items()}
+
+    def _searches(self) -> Path:
+        return self.marks.judgments.path.with_suffix(".searches.json")
+
+    def _keep(self, name: str) -> None:
+        sharing.keep_search(self._searches(), name, state_to_link(self.state))
+        self._say(f"kept as “{name}”; it stands in the menu of searches.")
+
+    def _copy(self) -> None:
+        self.gallery.send({"kind": "copy", "text": f"?view={state_to_link(self.state)}"})
+        self._say(
+            "copied: the end of an address. It opens this view here, and after the address of a page of `explore`."
+        )
+
+    def _doubles(self) -> None:
+        """Show the images that look most alike, pair by pair."""
+        library = self._shown_libraries()[0]
+        columns, leaks = [], 0
+        for n, (ranking, notes) in enumerate(doubles(library)):
+            title = ("one image", f"what looks most like it to {library.label}")[n]
+            columns.append(gallery.column(library, ranking, title, [""] * len(notes), notes))
+            leaks = sum("split" in note for note in notes)
+        for item in (item for column in columns for item in column["items"]):
+            item["plain"] = True
+        self.gallery.asked = {"html": f"Look-alikes, the closest first; {leaks} of them are in two splits."}
+        self.gallery.fill(library, columns)
+        self._say(f"{len(columns[0]['items'])} pairs by {library.label}; Back or a sentence leaves this view.")
+        self._remember(lambda old=self.state: self._go(old, step=False))
+
     def _select(self, rows: pd.DataFrame | None) -> None:
         """Restrict answers to the items that were selected on the map, None for all; `selection` holds their frame."""
         self.selection = rows
         ids = {m: () if rows is None else tuple(rows["item"][rows["modality"] == m]) for m in ("images", "captions")}
-        self._go(self.state.restrict(**ids))
+        self._go(self.state.restrict(**ids).show(self.k))
 
     def _item(self, modality: str, position: int) -> str:
         """HTML of an item to which the pointer points on the map."""
         return photograph_html(self._shown_libraries()[0], modality, position, markup.THUMBNAIL)
 
-    @action
+    def _clicked(self, modality: str, position: int) -> None:
+        """Ask the item that was clicked on the map."""
+        self.ask(Query(modality[:-1], item=self._shown_libraries()[0].ids(modality)[position]))
+
+    def tell(self, act: str, **fields) -> None:
+        """Do what the page tells (gallery.js), or what a program wants: an `act` of `_acts`, with its fields."""
+        self._told({"act": act, **fields}, ())
+
+    def _told(self, content: dict, buffers: Sequence[bytes]) -> None:
+        at = {name: content[name] for name in ("column", "row") if name in content}
+        if content["act"] == "stop":
+            self._stop()
+        elif content["act"] == "thumbs":
+            self.gallery.send_thumbs(self._shown_libraries()[0], content["items"])
+        elif content["act"] == "large":
+            self.gallery.send({"kind": "large", "html": self._enlarged(**at), **at})
+        else:
+            value = bytes(buffers[0]) if buffers else content.get("value", "")
+            self._do(lambda: self._acts(value, content, at)[content["act"]]())
+
+    def _acts(self, value, content: dict, at: dict) -> dict[str, Callable[[], object]]:
+        """What the page can tell. value: of a field, or an image. content: all that was told. at: column and row."""
+        query, name, place = self.state.query, content.get("name", ""), content.get("place", 0)
+        ask = lambda query, **changes: self._go(self.state.ask(replace(query, **changes)).show(self.k))  # noqa: E731
+        restrict = lambda **changes: self._go(self.state.restrict(**changes).show(self.k))  # noqa: E731
+        save = lambda file, text: self.gallery.send({"kind": "save", "name": file, "text": text})  # noqa: E731
+        return {
+            "sentence": lambda: ask(self._sentence(value)), "try": lambda: ask(Query("text", value)),
+            "draw": lambda: self._draw(name), "doubles": self._doubles, "back": self._back,
+            "method": lambda: self._choose(place, value),
+            "setting": lambda: self._go(self.state.set(place, **{name: value})),
+            "filter": lambda: restrict(**{name: value}), "unfilter": lambda: restrict(**vars(Filter())),
+            "unselect": lambda: self._select(None), "panel": lambda: self._toggle(name),
+            "why": lambda: self._why(**at), "mark": lambda: self._mark(**at, verdict=content["verdict"]),
+            "ask": lambda: ask(self._asks(**at)), "similar": lambda: ask(self._asks(**at), similar=True),
+            "captions": lambda: ask(query, similar=False, words="", like=(), unlike=()),
+            "words": lambda: ask(query, similar=bool(value) or query.similar, words=value),
+            "feedback": lambda: ask(query, **self._examples(query)), "plain": lambda: ask(query, like=(), unlike=()),
+            "upload": lambda: ask(self._uploaded(value, name)),
+            "more": lambda: self._go(self.state.show(self.state.usual.k + self.k), keep=True),
+            "answers": lambda: save("answers.csv", self.frame().to_csv(index=False)),
+            "qrels": lambda: save("qrels.txt", self.marks.judgments.qrels()),
+            "map": lambda: save("map.csv", self.map.csv()),
+            "link": self._copy, "keep": lambda: self._keep(value), "open": lambda: self._go(sharing.view_of(value)),
+        }  # fmt: skip
+
+    def _asks(self, column: int | None = None, row: int = 0) -> Query:
+        """The query that an answer asks, or, without a column, the present one."""
+        if column is None:
+            return self.state.query
+        shown = self.gallery.columns[column]
+        row = min(max(row, 0), len(shown["items"]) - 1)
+        modality = "captions" if shown["texts"] else "images"
+        ids = {str(i): i for i in self._shown_libraries()[0].ids(modality)}
+        return Query(modality[:-1], item=ids[shown["items"][row]["id"]])
+
     def ask(self, query: Query) -> None:
         """Rank for a query and show the answers."""
-        self._go(self.state.ask(query))
+        self._do(lambda: self._go(self.state.ask(query).show(self.k)))
 
-    @action
-    def ask_text(self) -> None:
-        """Rank for the sentence in the text field."""
-        self._go(self.state.ask(Query("text", self.text.value)))
+    @staticmethod
+    def _sentence(text: str) -> Query:
+        """The query in the sentence field: a sentence, or the image file that it names."""
+        file = Path(text.strip().strip("'\"")).expanduser()
+        if file.suffix.lower() in _IMAGES and file.is_file():
+            return Query("upload", text=file.name, pixels=file)
+        return Query("text", text)
 
-    @action
-    def ask_upload(self, content: bytes) -> None:
-        """Rank for the image in a file's bytes."""
+    @staticmethod
+    def _uploaded(content: bytes, name: str = "") -> Query:
+        """The query of an image in a file's bytes."""
         try:
-            query = Query("upload", text="uploaded image", pixels=bytes(content))
+            return Query("upload", text=name or "uploaded image", pixels=content)
         except DamagedFile as e:
             raise BadInput("this file is no image that can be read; upload a JPEG or PNG.") from e
-        self._go(self.state.ask(query))
 
-    @action
-    def back(self) -> None:
-        """Show the query before."""
-        if not self.state.past:
-            raise BadInput("there is no query before this one.")
-        self._go(self.state.back())
+    def _back(self) -> None:
+        """Take the last step back: a query, a method, a filter, or a mark."""
+        if not self._undo:
+            raise BadInput("there is nothing to take back.")
+        self._undo.pop()()
 
-    def choose(self) -> None:
-        """Take the methods from the two menus."""
-        if not self._updating_menus:
-            labels = [label for label in (self.first.value, self.second.value) if label != NONE]
-            self._do(lambda: self._go(self.state.compare(*labels)))
+    def _stop(self) -> None:
+        """Leave what is done in the background; what it computed is kept."""
+        if self._waiting is not None:
+            self._waiting = None
+            self._do(lambda: self._say("left; what was shown is still shown."))
 
-    @action
-    def explain(self, card: Card) -> None:
-        """Say below an answer why it is there, and close what was said of another one."""
-        library, title = self.libraries[self.state.methods[card.column]], self._title(card.column)
-        content = why_html(library, self.state.query, card.position, self.state.settings_of(card.column), title)
-        if self.opened is not None and self.opened is not card:
-            self.opened.shut()
-        self.opened = card
-        card.open(content)
-        self._say(f"why {title} found answer {card.row + 1}: below it.")
+    def _choose(self, place: int, label: str) -> None:
+        """Another method in the first (0) or second (1) place."""
+        labels = [*self.state.methods, NONE][:2]
+        labels[place] = label
+        self._go(self.state.compare(*(label for label in labels if label != NONE)))
 
-    @action
-    def mark(self, card: Card, verdict: str) -> None:
+    def _toggle(self, panel: str) -> None:
+        """Show or hide a panel."""
+        self.panels ^= {panel}
+        if panel == "Map":
+            self.map.show(panel in self.panels)
+
+    def _why(self, column: int, row: int) -> None:
+        """Say below an answer why it is there, and close what was said of another one; the same again closes it."""
+        opened = self.gallery.opened
+        if (opened.get("column"), opened.get("row")) == (column, row):
+            self.gallery.opened = {}
+            return
+        title, settings = self._title(column), self.state.settings_of(column)
+        library, position = self._shown_libraries()[column], int(self.rankings[column].order[row])
+        html = why_html(library, self.state.query, position, settings, title)
+        self.gallery.opened = {"column": column, "row": row, "html": html}
+        self._say(f"why {title} found answer {row + 1}: below it.")
+
+    def _enlarged(self, column: int | None = None, row: int = 0) -> str:
+        """HTML of an answer, or without a column of the query, as large as the page."""
+        query, library = self._asks(column, row), self._shown_libraries()[0]
+        if query.kind == "upload":
+            return markup.large(markup.data_uri(query.pixels, _LARGE), query.text)
+        return photograph_html(library, f"{query.kind}s", library.position(f"{query.kind}s", query.item), _LARGE)
+
+    def _mark(self, column: int, row: int, verdict: str) -> None:
         """Mark an answer as 'right' or 'wrong'; the same again takes that back."""
-        library, scores = self._shown_libraries()[card.column], self.rankings[card.column].scores
-        said = self.marks.mark(library, self.state.query, card.query, verdict, scores)
-        self._show()
-        self._say(said)
+        library, ranking, query = self._shown_libraries()[column], self.rankings[column], self.state.query
+        item = str(ranking.table["item"].iloc[row])
+        before = self.marks.verdict(query, item)
+
+        def mark(verdict: str) -> None:
+            said = self.marks.mark(library, query, item, verdict, ranking.scores)
+            self._show(keep=True)
+            self._say(said)
+
+        mark("" if before == verdict else verdict)
+        self._remember(lambda: mark(before))
 
     def frame(self) -> pd.DataFrame:
         """The answers that are shown: a row for each, with its query, method, rank, item, score and mark. Raises:
@@ -301,24 +467,23 @@ class Explorer(Page):
         table = pd.concat(tables, ignore_index=True)
         return table[["query", "method", *table.columns.drop(["query", "method"])]]
 
-    def _uploaded(self, change: dict) -> None:
-        if change["new"]:
-            self.ask_upload(change["new"][0]["content"])
-            self.upload.value = ()  # so that the same file can be chosen again
-
-    @action
-    def _draw(self, draw: Callable) -> None:
+    def _draw(self, name: str) -> None:
+        """Ask a query that a button chooses."""
         self._draws += 1
-        self._go(self.state.ask(draw(self._shown_libraries(), self.marks.judgments, self._draws)))
+        libraries = self._shown_libraries()
+        if reason := lacking(libraries, name):
+            raise BadInput(f"this cannot be asked: {reason}.")
+        query = DRAWS[name][-1](libraries, self.marks.judgments, self._draws)
+        self._go(self.state.ask(query).show(self.k))
 
 
 def explore(place: Path | str, runs: Sequence[str] = (), k: int = 10, view: str = "") -> Explorer:
     """An explorer of the images in a folder, or of an index.
 
     place: a folder of images, or an index (`python -m xmr_core index`), which holds its model. runs: models that encode
-    the folder: runs by id or short name, or anything that `load` reads; by default the newest finished run of each
-    method. k, view: as of Explorer.
-    Raises: BadInput for a place that does not exist, a name that is no run, and a folder where there is no run.
+    the folder: runs by id or short name, or anything that `load` reads; by default those of views.folder_models. k,
+    view: as of Explorer.
+    Raises: BadInput for a place that does not exist, a name that is no run, and a folder for which no model is at hand.
 
     >>> explore("no-such-place")
     Traceback (most recent call last):

@@ -1,50 +1,29 @@
-"""Saving and sharing: the view as a link, answers as a table, judgments as qrels."""
+"""Saving and sharing: the view as a link, searches by name, answers and the map as tables, judgments as qrels."""
 
-import base64
+import json
 import os
-from collections.abc import Callable
+from collections.abc import Mapping
+from pathlib import Path
 from urllib.parse import parse_qs
 
-import ipywidgets as w
-import pandas as pd
+from xmr_core.base import files
+from xmr_core.base.errors import BadInput
+from xmr_study.explorer.settings import Control, button, field
+from xmr_study.explorer.state import State, state_from_link
 
-from xmr_study.explorer.state import State, state_from_link, state_to_link
 
-
-class SharePanel:
-    """Buttons that make files, and a field that opens a view. Each maker raises XmrErrors, which `act` shows.
-
-    act: runs one action. state, frame, qrels: make what is saved. open_view: shows a state.
-    """
-
-    def __init__(
-        self,
-        act: Callable[[Callable[[], None]], None],
-        state: Callable[[], State],
-        frame: Callable[[], pd.DataFrame],
-        qrels: Callable[[], str],
-        open_view: Callable[[State], None],
-    ):
-        makers = {
-            "Link": ("the view as a link", lambda: _link_html(state())),
-            "Answers (CSV)": ("the answers", lambda: _file_html("answers.csv", frame().to_csv(index=False))),
-            "Judgments (qrels)": ("all marks in the format of TREC", lambda: _file_html("qrels.txt", qrels())),
-        }
-        self.out, self.buttons = w.HTML(), {}
-        for name, (tip, make) in makers.items():
-            self.buttons[name] = w.Button(description=name, tooltip=tip, layout=w.Layout(width="auto"))
-            self.buttons[name].on_click(lambda _, make=make: act(lambda: setattr(self.out, "value", make())))
-        texts = {"description": "View", "placeholder": "paste a link", "continuous_update": False}
-        self.view = w.Text(**texts, layout=w.Layout(width="60%"))
-
-        def opened(change: dict) -> None:
-            if change["new"].strip():
-                self.view.value = ""
-                act(lambda: open_view(view_of(change["new"])))
-
-        self.view.observe(opened, "value")
-        line = w.HBox([*self.buttons.values()], layout=w.Layout(flex_flow="row wrap"))
-        self.widget = w.VBox([line, self.view, self.out], layout=w.Layout(display="none"))
+def of_sharing(searches: Mapping[str, str]) -> list[Control]:
+    """The buttons that make files and links, and the fields that keep and open views. searches: name → letters."""
+    files = (
+        ("Copy link", "the address of this view", "link"), ("Answers (CSV)", "the answers", "answers"),
+        ("Judgments (qrels)", "all marks, as TREC has them", "qrels"),
+        ("Map (CSV)", "for FiftyOne and embedding-atlas", "map"),
+    )  # fmt: skip
+    earlier = [("open an earlier one …", ""), *searches.items()]
+    return [
+        *(button(*told) for told in files), field("Searches", "", "open", options=earlier),
+        field("Keep this view as", "", "keep", hint="a name"), field("Open a link", "", "open", hint="paste it here"),
+    ]  # fmt: skip
 
 
 def view_of(text: str) -> State:
@@ -59,14 +38,16 @@ def view_of_page() -> State | None:
     return state_from_link(letters) if letters else None
 
 
-def _file_html(name: str, text: str) -> str:
-    uri = f"data:text/plain;base64,{base64.b64encode(text.encode()).decode()}"
-    return f"<a download='{name}' href='{uri}'>Save {name}</a>"
+def read_searches(path: Path) -> dict[str, str]:
+    """Searches that were kept: name → letters of the view; {} where there are none. Raises: BadInput for a file that
+    holds something else."""
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
+    except (OSError, ValueError) as e:
+        raise BadInput(f"{path} holds no searches ({e}); move it away.") from None
 
 
-def _link_html(state: State) -> str:
-    letters = state_to_link(state)
-    voila = os.environ.get("SERVER_SOFTWARE", "").startswith("voila")
-    said = f"<a href='?view={letters}'>This view as a link</a>" if voila else "In voila this view is the address with"
-    field = f"<input readonly class='xmr-address' aria-label='the address of this view' value='?view={letters}'>"
-    return f"<div>{said} {field}</div>"
+def keep_search(path: Path, name: str, letters: str) -> None:
+    """Keep a view under a name, in place of one of that name. Raises: CannotWrite; BadInput as read_searches."""
+    files.make_folder(path.parent)
+    files.write_atomic(path, json.dumps(read_searches(path) | {name: letters}, ensure_ascii=False, indent=1))

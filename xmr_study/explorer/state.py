@@ -4,7 +4,7 @@ import base64
 import json
 import zlib
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 
 import numpy as np
 
@@ -14,22 +14,18 @@ from xmr_core.retrieval.library import Library
 from xmr_core.retrieval.ranking import Query, Ranking, Settings, rank
 from xmr_study.explorer.filters import Filter, changed_ranks, passing
 
-MOST_STEPS = 50  # states in a history
-
 
 @dataclass(frozen=True)
 class State:
     """One state. methods: one label, or two to compare; the same label twice compares two settings of one method.
     query: None before the first. settings: those that were changed, by (place, label), so that they still hold when a
-    method is shown again. usual: settings of all others. filter: what answers must be. past: earlier states, the latest
-    last."""
+    method is shown again. usual: settings of all others. filter: what answers must be."""
 
     methods: tuple[str, ...]
     query: Query | None = None
     settings: tuple[tuple[tuple[int, str], Settings], ...] = ()
     usual: Settings = Settings()
     filter: Filter = Filter()
-    past: tuple["State", ...] = field(default=(), repr=False)
 
     def settings_of(self, place: int) -> Settings:
         """Settings of the first (0) or second (1) method; the number of answers is the same for both."""
@@ -37,20 +33,11 @@ class State:
         return replace(own, k=self.usual.k)
 
     def ask(self, query: Query) -> "State":
-        """Another query, with the same methods and settings; this state becomes the latest of the past. An equal query
-        changes nothing."""
-        if query == self.query and query.kind != "upload":
-            return self
-        return replace(self, query=query, past=self._history())
-
-    def back(self) -> "State":
-        """The query and methods before, with the present settings, which sliders show. Without a past: this state."""
-        if not self.past:
-            return self
-        return replace(self.past[-1], past=self.past[:-1], settings=self.settings, usual=self.usual, filter=self.filter)
+        """Another query, with the same methods and settings. An equal query changes nothing."""
+        return self if query == self.query and query.kind != "upload" else replace(self, query=query)
 
     def set(self, place: int, **changes) -> "State":
-        """Other settings of the first (0) or second (1) method. Sliders move often, so this is no step back."""
+        """Other settings of the first (0) or second (1) method."""
         key = place, self.methods[place]
         settings = {**dict(self.settings), key: replace(self.settings_of(place), **changes)}
         return replace(self, settings=tuple(settings.items()))
@@ -60,17 +47,21 @@ class State:
         return replace(self, usual=replace(self.usual, k=k))
 
     def restrict(self, **changes) -> "State":
-        """Other conditions on answers; like settings, they are no step in the history."""
+        """Other conditions on answers."""
         return replace(self, filter=replace(self.filter, **changes))
 
     def compare(self, *labels: str) -> "State":
         """Other methods, one or two; the same methods change nothing. Raises: BadInput for none, or more."""
         if not 1 <= len(labels) <= 2:
             raise BadInput(f"one method or two can be shown, got {', '.join(labels) or 'none'}.")
-        return self if labels == self.methods else replace(self, methods=labels, past=self._history())
+        return self if labels == self.methods else replace(self, methods=labels)
 
-    def _history(self) -> tuple["State", ...]:
-        return (*self.past, replace(self, past=()))[-MOST_STEPS:] if self.query or self.past else ()
+    def steps_from(self, other: "State") -> bool:
+        """Whether it is a step from another state that can be undone: another query, method or filter. Sliders move
+        often, and are none."""
+        return (self.query, self.methods, self.filter) != (other.query, other.methods, other.filter) or (
+            self.query is not other.query and self.query.kind == "upload"
+        )
 
 
 def answers(state: State, libraries: dict[str, Library], judgments: Judgments | None = None) -> list[Ranking]:
@@ -91,9 +82,12 @@ def answers(state: State, libraries: dict[str, Library], judgments: Judgments | 
 
 
 def ranks_by(other: Ranking, shown: Ranking) -> list[int]:
-    """The rank, from 1, of each answer that is shown, in another ranking of the same query."""
-    scores = other.scores
-    return [1 + int((scores > scores[p]).sum() + (scores[:p] == scores[p]).sum()) for p in shown.order.tolist()]
+    """The rank, from 1, of each answer that is shown, in another ranking of the same query among the same items."""
+    scores, among = other.scores[other.among], other.among
+    own = other.scores[shown.order]
+    return [
+        1 + int((scores > s).sum() + ((scores == s) & (among < p)).sum()) for s, p in zip(own, shown.order, strict=True)
+    ]
 
 
 def random_query(library: Library, kind: str = "image", seed: int = 0) -> Query:
@@ -156,7 +150,7 @@ _LARGEST = 2**20  # bytes of a view; a link could unpack to a thousand times its
 
 
 def state_to_json(state: State) -> str:
-    """A state without its past as JSON. Raises: BadInput for an uploaded image, which is in no library.
+    """A state as JSON. Raises: BadInput for an uploaded image, which is in no library.
 
     >>> state_from_json(state_to_json(State(("DivE",), Query("text", "a dog")))).query.text
     'a dog'
@@ -166,7 +160,8 @@ def state_to_json(state: State) -> str:
         raise BadInput("an uploaded image is no part of a link or a file; ask a sentence or an image of the library.")
     content = {"format": _FORMAT, "methods": state.methods}
     content |= {"usual": asdict(state.usual), "filter": asdict(state.filter)}
-    content["query"] = None if query is None else {name: getattr(query, name) for name in ("kind", "text", "item")}
+    parts = ("kind", "text", "item", "similar", "words", "like", "unlike")
+    content["query"] = None if query is None else {name: getattr(query, name) for name in parts}
     content["settings"] = [[place, label, asdict(settings)] for (place, label), settings in state.settings]
     return json.dumps(content, ensure_ascii=False, sort_keys=True, default=lambda value: value.item())
 
@@ -182,7 +177,7 @@ def state_from_json(text: str) -> State:
         content = json.loads(text)
         methods, query = tuple(content["methods"]), content["query"]
         settings = [((place, label), _made(Settings, values)) for place, label, values in content["settings"]]
-        query = None if query is None else Query(**query)
+        query = None if query is None else _made(Query, query)
         return State(
             methods, query, tuple(settings), _made(Settings, content["usual"]), _made(Filter, content["filter"])
         )
@@ -212,6 +207,6 @@ def state_from_link(letters: str) -> State:
 
 
 def _made(kind: type, values: dict):
-    """Settings or a Filter; what an older link says of other fields is left out."""
+    """Settings, a Filter or a Query; what an older link says of other fields is left out."""
     known = {f.name: values[f.name] for f in fields(kind) if f.name in values}
     return kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in known.items()})

@@ -5,7 +5,7 @@ from contextlib import suppress
 from html import escape
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, UInt8
 
 from xmr_core.base.errors import XmrError
 from xmr_core.retrieval import explain
@@ -18,12 +18,11 @@ _LARGE = 900  # pixels of the photograph in an explanation
 
 
 def why_html(library: Library, query: Query, position: int, settings: Settings, label: str) -> str:
-    """HTML that explains the answer at a position, under its photograph. What a method or a corpus cannot say is left
-    out."""
+    """HTML that explains the answer at a position, under its photograph: what made its score with the query, or with
+    the words beside an image. What a method or a corpus cannot say is left out."""
     pair = explain.pair_of(library, query, position, settings)
     parts = [markup.title(f"Why {label} found it"), photograph_html(library, query.target, position, _LARGE)]
-    of_the_library = (_word_weights, _cells, _element_attention, _word_attention)
-    for part in (_words, *(of_the_library if pair.position is not None else ()), _elements):
+    for part in (_words, _word_weights, _cells, _element_attention, _word_attention, _elements):
         with suppress(XmrError):  # this method does not have it
             parts += list(part(pair))  # all of an explanation or nothing
     return "".join(parts)
@@ -38,7 +37,7 @@ def photograph_html(library: Library, modality: str, position: int, edge: int) -
     shown = ""
     if library.pixels is not None:
         uri = markup.data_uri(views.photograph(library, position, edge), edge)
-        shown = f"<img src='{uri}' alt='{escape(name)}' class='xmr-large'>"
+        shown = markup.large(uri, name)
     lines = "".join(f"<li>{escape(text)}</li>" for text in views.captions_of(library, position))
     named = f"<div class='xmr-name'>{escape(name)} <span class='xmr-soft'>{escape(split)}</span></div>"
     return f"{shown}{named}<ul>{lines}</ul>"
@@ -51,13 +50,13 @@ def _words(pair: explain.Pair) -> Iterator[str]:
 
 
 def _word_weights(pair: explain.Pair) -> Iterator[str]:
-    for part, table in views.word_weights(pair.library, pair.text, pair.position).items():
+    for part, table in views.word_weights(pair.library, pair.text, pair.read()).items():
         yield markup.heading(f"how much {part} lets each word count")
         yield markup.words(list(table.itertuples(index=False, name=None)))
 
 
 def _cells(pair: explain.Pair) -> Iterator[str]:
-    pixels = views.seen_part(pair.library, pair.position)
+    pixels = _seen(pair)
     values, how = explain.cell_contributions(pair)
     panels = [(pixels, "image")]
     for sign, text in ((1, "what speaks for the match"), (-1, "what speaks against it")):
@@ -69,24 +68,29 @@ def _cells(pair: explain.Pair) -> Iterator[str]:
 
 
 def _element_attention(pair: explain.Pair) -> Iterator[str]:
-    attention = views.element_attention(pair.library, pair.position)
+    attention = views.element_attention(pair.library, pair.read())
     names = [f"element {n + 1}" for n in range(len(attention))]
     if pair.library.captions is not None:
-        nearest = views.nearest_captions(pair.library, pair.position)["text"]
+        nearest = views.nearest_captions(pair.library, pair.read())["text"]
         names = [f"{name}, nearest to “{text}”" for name, text in zip(names, nearest, strict=True)]
     yield markup.heading("attention of each element of the image")
     yield _attended(pair, attention, names)
 
 
 def _word_attention(pair: explain.Pair) -> Iterator[str]:
-    words, attention = views.word_attention_of(pair.library, pair.text, pair.position)
+    words, attention = views.word_attention_of(pair.library, pair.text, pair.read())
     yield markup.heading("attention of each word to the image")
     yield _attended(pair, attention, words)
 
 
 def _attended(pair: explain.Pair, attention: Float[np.ndarray, "q l"], names: Sequence[str]) -> str:
-    pixels, top = views.seen_part(pair.library, pair.position), float(attention.max())
+    pixels, top = _seen(pair), float(attention.max())
     return markup.figures([(dimmed(pixels, row, top), n) for n, row in zip(names, attention, strict=True)])
+
+
+def _seen(pair: explain.Pair) -> UInt8[np.ndarray, "h w 3"]:
+    """What is seen of the pair's image."""
+    return views.seen_part(pair.library, pair.query.pixels if pair.position is None else pair.position)
 
 
 def _elements(pair: explain.Pair) -> Iterator[str]:
