@@ -149,9 +149,13 @@ def runs(arguments: argparse.Namespace) -> int:
     value = {"runs": table.astype(object).where(table.notna(), None).to_dict("records")}
     if table.empty:
         return output(arguments, value, f"no run in {paths.root() / 'runs'}; `python -m xmr_core train dive` makes one")
-    table["rsum"] = table["rsum"].astype(float).map("{:.1f}".format, na_action="ignore")
+    for name in ("rsum", "chance"):
+        table[name] = table[name].astype(float).map("{:.1f}".format, na_action="ignore")
     text = table.rename(columns={"rsum": "RSUM"}).to_string(index=False, na_rep="")
-    note = "RSUM: of 600, on annotated pairs. A name, an id or its beginning stands for the run in other commands."
+    note = (
+        "RSUM: of 600, on annotated pairs; chance: of a random ranking. A name, an id or its beginning stands for the "
+    )
+    note += "run in other commands."
     return output(arguments, value, f"{text}\n\n{note}")
 
 

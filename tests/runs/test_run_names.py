@@ -61,6 +61,7 @@ def test_the_table_says_what_every_run_is(several):
     assert table["features"].tolist()[:4] == ["cells", "vit-base", "pixels", "cells"]
     assert table["data"].tolist()[:4] == ["scenes tiny", "my-photos", "scenes tiny", "scenes tiny"]
     assert table["rsum"].dropna().to_dict() == {"dive-1": 250.0, "dive-3": 125.0, "vsepp-1": 300.0}
+    assert table["chance"].isna().all(), "these say nothing of their images"
     assert table.loc["dive-2", ["started", "seed", "epochs"]].tolist() == ["1970-01-03 00:00", 0, 3]
 
 
@@ -89,7 +90,7 @@ def test_other_names_get_one_line_with_candidates(several, name, message):
 def test_the_command_lists_runs(several, capsys):
     assert main(["runs"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert " ".join(lines[0].split()) == "name method data features seed epochs RSUM started state run"
+    assert " ".join(lines[0].split()) == "name method data features seed epochs RSUM chance started state run"
     assert lines[1].split()[:8] == ["dive-1", "dive", "scenes", "tiny", "cells", "1", "3", "250.0"]
     assert "interrupted" in lines[2] and "nan" not in "".join(lines) and "annotated pairs" in lines[-1]
 

@@ -16,7 +16,7 @@ from tiny import tiny_config
 from xmr_core.base.errors import BadInput
 from xmr_core.retrieval.library import open_folder, open_library
 from xmr_core.retrieval.ranking import Query, Settings, rank
-from xmr_core.training.runs import train_or_load
+from xmr_core.training.runs import run_table, train_or_load
 from xmr_study.explorer import markup
 from xmr_study.explorer.filters import query_key
 from xmr_study.explorer.gallery import query_of
@@ -359,6 +359,7 @@ def test_the_first_use_offers_own_captions_and_says_what_is_searched(explorer, l
     assert explorer.state.query == Query("text", text) and not chips(explorer)
     rsum = libraries["dive"].model.about["results"][0]["rsum"]
     chance = train_or_load(tiny_config("dive")).chance()[0]
+    assert run_table()["chance"].dropna().round(6).eq(round(chance, 6)).all(), "`runs` says it, too"
     assert "32 images, 160 captions" in explorer.gallery.header
     assert f"RSUM {rsum:.0f} of 600 on its test images, chance {chance:.0f}" in explorer.gallery.header
     assert "photographs" not in explorer.gallery.header, "its own drawings are no photographs"

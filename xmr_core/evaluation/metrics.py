@@ -259,6 +259,16 @@ def random_rsum(
     return float(mean), float(low), float(high)
 
 
+def expected_random_rsum(images: int, captions: int) -> float:
+    """The mean of `random_rsum` where every image has as many captions as the others, and is all that is known.
+
+    >>> expected_random_rsum(2, 2)
+    500.0
+    """
+    hits = _places(images, 1) + _places(captions, max(1, captions // images))
+    return 100 * float(hits @ np.arange(len(KS) + 1))
+
+
 def _places(gallery: int, relevant: int) -> Float[np.ndarray, " hits"]:
     """Probability of 0, 1, 2 and 3 hits among the three K: the first right answer behind 10, in 6–10, in 2–5, first."""
     reached = [random_hit(gallery, relevant, k) for k in KS]

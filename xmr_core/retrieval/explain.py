@@ -62,8 +62,8 @@ def pair_of(library: Library, query: Query, position: int, settings: Settings = 
     >>> pair_of(example_library(), Query("image", item="0.png"), position=2).text
     'a green ring'
     """
-    asked = Query("text", query.words) if query.words else query  # beside an image, its words are explained
-    encoded, image, text = encode(library, asked), position, asked.text if asked.kind == "text" else ""
+    main = Query("text", query.words) if query.words else query  # beside an image, its words are explained
+    encoded, image, text = encode(library, main), position, main.text if main.kind == "text" else ""
     caption = encoded
     if query.kind == "caption":
         text = str(library.texts[library.position("captions", query.item)])

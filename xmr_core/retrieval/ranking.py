@@ -120,8 +120,8 @@ def near_words(library: Library, words: Iterable[str]) -> dict[str, str]:
     >>> near_words(example_library(), ["squares", "zebra"])
     {'squares': 'square'}
     """
-    known = [] if library.raw.vocabulary is None else [*library.raw.vocabulary.numbers]
-    nearest = {word: get_close_matches(word, known, n=1, cutoff=0.75) for word in words}
+    vocabulary = [] if library.raw.vocabulary is None else [*library.raw.vocabulary.numbers]
+    nearest = {word: get_close_matches(word, vocabulary, n=1, cutoff=0.75) for word in words}
     return {word: close[0] for word, close in nearest.items() if close}
 
 

@@ -327,7 +327,7 @@ class Explorer:
         self.ask(Query(modality[:-1], item=self._shown_libraries()[0].ids(modality)[position]))
 
     def tell(self, act: str, **fields) -> None:
-        """Do what the page tells (gallery.js), or what a program wants: an `act` of `_acts`, with its fields."""
+        """Do what the page tells, or what a program wants: an `act` of `_acts`, with its fields."""
         self._told({"act": act, **fields}, ())
 
     def _told(self, content: dict, buffers: Sequence[bytes]) -> None:

@@ -16,7 +16,7 @@ from xmr_study.explorer import filters
 from xmr_study.explorer.filters import MARKS, Filter, disagreements, query_key, unjudged_queries
 from xmr_study.explorer.state import ambiguous_queries, hard_query, random_query, unsure_queries
 
-Control = dict[str, object]  # of the page, as gallery.js draws it: its 'kind', its 'label', and what it tells Python
+Control = dict[str, object]  # of the page, as the script draws it: its 'kind', its 'label', and what it tells Python
 
 
 def button(label: str, tip: str, act: str, off: bool = False, on: bool = False, **fields) -> Control:

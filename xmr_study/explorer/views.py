@@ -14,7 +14,7 @@ from xmr_core.base.errors import BadInput
 from xmr_core.base.types import Features, Pixels
 from xmr_core.data.inputs import one_image
 from xmr_core.evaluation.analysis.elements import nearest_partner, node_weights, slot_attention, word_attention
-from xmr_core.evaluation.metrics import KS
+from xmr_core.evaluation.metrics import expected_random_rsum
 from xmr_core.features.images import read_image, read_thumbnail
 from xmr_core.retrieval.index import MANIFEST
 from xmr_core.retrieval.library import Library, elements_of
@@ -214,15 +214,9 @@ def described(library: Library) -> tuple[str, str, str]:
     dataset, result = str(about.get("dataset", "")), next(iter(about.get("results") or []), None)
     known = f"trained on {dataset}" if dataset else "trained elsewhere"
     if result is not None:
-        known += f": RSUM {result['rsum']:.0f} of 600 on its test images, chance {_chance(**result):.0f}"
+        chance = expected_random_rsum(result["images"], result["captions"])
+        known += f": RSUM {result['rsum']:.0f} of 600 on its test images, chance {chance:.0f}"
     warning = ""
     if source.get("kind") == "folder" and dataset.startswith(DRAWN):
         warning = "It has seen drawn scenes only; of photographs it knows little more than colours."
     return f"{place}: {counts}", f"{label}, {known}", warning
-
-
-def _chance(images: int, captions: int, **_) -> float:
-    """The expected RSUM of a random ranking where each image has as many captions as the others."""
-    own = captions // images
-    missed = [np.prod([(captions - own - n) / (captions - n) for n in range(min(k, captions))]) for k in KS]
-    return 100 * float(sum(min(1, k / images) for k in KS) + sum(1 - max(0, m) for m in missed))

@@ -23,6 +23,7 @@ from xmr_core.base.types import Corpus
 from xmr_core.data.config import FEATURES
 from xmr_core.data.prepare import DataConfig, Prepared, prepare
 from xmr_core.evaluation.evaluate import EvaluatedSplit, Provenance
+from xmr_core.evaluation.metrics import expected_random_rsum
 from xmr_core.methods.checkpoint import save_method
 from xmr_core.methods.method import Method
 from xmr_core.methods.registry import build, method_spec
@@ -245,7 +246,7 @@ def remove_run(name: str) -> int:
     return size
 
 
-COLUMNS = ["name", "method", "data", "features", "seed", "epochs", "rsum", "started", "state", "run"]
+COLUMNS = ["name", "method", "data", "features", "seed", "epochs", "rsum", "chance", "started", "state", "run"]
 
 
 def stored_ids() -> list[str]:
@@ -261,8 +262,9 @@ def run_table() -> pd.DataFrame:
     """A row for every run in the folder `runs`, the oldest first.
 
     Columns: name (short: the method and a number, see `short_names`), method, data (with the size of scenes), features,
-    seed, epochs, rsum (in [0, 600], on the annotated pairs of the test split; NaN where there is none), started (UTC),
-    state ('finished', 'interrupted' or 'damaged') and run (the id). Nothing is loaded but small files.
+    seed, epochs, rsum (in [0, 600], on the annotated pairs of the test split; NaN where there is none), chance (the
+    RSUM of a random ranking there), started (UTC), state ('finished', 'interrupted' or 'damaged') and run (the id).
+    Nothing is loaded but small files.
 
     >>> run_table().columns[0]
     'name'
@@ -347,7 +349,7 @@ def _facts(folder: Path) -> dict[str, object]:
     facts |= {name: config["train"][name] for name in ("seed", "epochs")} | {"method": config["method"]}
     facts["data"] = f"{data['dataset']} {data['size']}" if data["dataset"] == "scenes" else data["dataset"]
     facts["features"] = _features(data, str(stored["identity"]["data"]["features"]))
-    return facts | ({"rsum": _rsum(folder), "state": "finished"} if finished else {"state": "interrupted"})
+    return facts | (_rsum(folder) | {"state": "finished"} if finished else {"state": "interrupted"})
 
 
 def _features(data: dict, identity: str) -> str:
@@ -359,10 +361,16 @@ def _features(data: dict, identity: str) -> str:
     return next((name for name in FEATURES if identity.startswith((f"{name}-", f"{name}_"))), identity.split("-")[0])
 
 
-def _rsum(folder: Path) -> float:
+def _rsum(folder: Path) -> dict[str, float]:
+    """RSUM, and that of a random ranking; {} where there is none."""
     try:
         table = pd.read_csv(folder / "metrics.csv", keep_default_na=False)
     except (OSError, ValueError):
-        return float("nan")
-    own = table.loc[(table["metric"] == "rsum") & (table["relevance"] == "annotated"), "value"]
-    return 100 * float(next(iter(own), "nan"))
+        return {}
+    own = table[table["relevance"] == "annotated"]
+    rsum = own.loc[own["metric"] == "rsum", "value"]
+    out = {} if rsum.empty else {"rsum": 100 * float(rsum.iloc[0])}
+    counts = {} if "n_queries" not in own else dict(own.groupby("direction")["n_queries"].max())
+    if out and {"i2t", "t2i"} <= counts.keys():
+        out["chance"] = expected_random_rsum(int(counts["i2t"]), int(counts["t2i"]))
+    return out
