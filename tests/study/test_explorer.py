@@ -22,7 +22,7 @@ from xmr_study.explorer.filters import query_key
 from xmr_study.explorer.gallery import query_of
 from xmr_study.explorer.markup import words
 from xmr_study.explorer.screen import Explorer
-from xmr_study.explorer.state import state_from_link, state_to_link
+from xmr_study.explorer.state import State, state_from_link, state_to_link
 
 
 @pytest.fixture(scope="module")
@@ -608,3 +608,111 @@ def test_what_takes_long_leaves_the_page_free_and_can_be_left(libraries):
         assert explorer.state.methods == ("dive",), "what was left is not shown later"
 
     asyncio.run(walk())
+
+
+def test_a_click_on_answers_that_have_changed_since_is_refused(explorer):
+    ask(explorer, "a red circle")
+    view = explorer.gallery.view
+    ask(explorer, "a blue ring")
+    explorer.tell("mark", column=0, row=0, verdict="right", view=view)
+    assert "have changed" in said(explorer) and not explorer.marks.judgments.verdicts
+    explorer.tell("more")
+    explorer.tell("mark", column=0, row=0, verdict="right", view=explorer.gallery.view)
+    assert "marked as right" in said(explorer)
+
+
+def test_there_is_a_page_where_the_first_view_cannot_be_shown(libraries, file, monkeypatch):
+    view = state_to_link(State(("nobody",), Query("text", "a red circle")))
+    bad = Explorer(lambda label: libraries[label], ["dive"], judgments=file, view=view)
+    bad.begin()
+    assert "nobody" in said(bad) and bad.gallery.said["kind"] == "error" and len(items(bad)) == 10
+    with pytest.raises(BadInput, match="asks nothing"):
+        Explorer(lambda label: None, ["dive"], view=state_to_link(State(("dive",))))
+
+    def open_one(label):
+        if label == "scan":
+            raise BadInput("scan has not been trained.")
+        return libraries[label]
+
+    other = Explorer(open_one, ["scan", "dive"], judgments=file)
+    other.begin()
+    assert "has not been trained" in said(other) and control(other, "Method")["options"][1] == ("dive", "dive")
+    other.tell("method", place=0, value="dive")
+    assert other.state.methods == ("dive",) and control(other, "Sentence")["value"] == ""
+    draw(other, "Random caption")
+    assert "images ranked by dive" in said(other)
+
+
+def test_numbers_may_be_ids(libraries, file):
+    library = libraries["dive"]
+    rows = np.arange(len(library.image_ids)), np.arange(len(library.caption_ids))
+    numbered = replace(library, image_ids=rows[0], caption_ids=rows[1])
+    explorer = Explorer(lambda label: numbered, ["dive"], k=3, judgments=file)
+    explorer.ask(Query("image", item=0))
+    assert "“0”" in asked(explorer) or ">0<" in asked(explorer)
+    assert set(explorer.frame()["query"]) == {0}
+    explorer.tell("filter", name="captions", value=(1, 2))
+    assert "2 of 160 captions ranked" in said(explorer)
+    explorer.tell("unfilter")
+    explorer.ask(Query("image", item=0, similar=True))
+    explorer.tell("mark", column=0, row=0, verdict="right")
+    (key,) = explorer.marks.judgments.verdicts
+    assert (
+        key == ("similar", "0") and explorer.marks.judgments.corrected(numbered_relevance(numbered)).counts.sum() == 0
+    )
+    explorer.tell("feedback")
+    assert explorer.state.query.like == (int(items(explorer)[0]["id"]),) or explorer.state.query.like
+
+
+def numbered_relevance(library):
+    own = library.relevance_sets["annotated"]
+    return replace(own, query_ids=library.caption_ids, gallery_ids=library.image_ids)
+
+
+def test_methods_with_other_images_are_not_shown_side_by_side(libraries, file):
+    turned = replace(libraries["pcme"], image_ids=libraries["pcme"].image_ids[::-1])
+    explorer = Explorer({"dive": libraries["dive"], "pcme": turned}.__getitem__, ["dive", "pcme"], judgments=file)
+    ask(explorer, "a red circle")
+    second(explorer, "pcme")
+    assert "have different images" in said(explorer) and explorer.state.methods == ("dive",)
+
+
+def test_two_things_in_the_background_both_arrive(libraries, file):
+    gate = threading.Event()
+
+    def open_one(label):
+        if label != "dive":
+            gate.wait(20)
+        return libraries[label]
+
+    explorer = Explorer(open_one, ["dive", "pcme", "vse++"], k=3, judgments=file)
+    ask(explorer, "a red circle")
+
+    async def walk() -> None:
+        second(explorer, "pcme")
+        opening = explorer._task
+        explorer.tell("panel", name="Map")
+        gate.set()
+        await asyncio.gather(opening, explorer._task)
+        assert explorer.state.methods == ("dive", "pcme") and explorer.map.figure is not None
+        gate.clear()
+        second(explorer, "vse++")
+        second(explorer, "–")
+        gate.set()
+        await explorer._task
+        assert explorer.state.methods == ("dive",), "the later choice holds"
+
+    asyncio.run(walk())
+
+
+def test_files_that_are_something_else_and_sentences_that_look_like_paths(explorer, libraries):
+    ask(explorer, "a red circle ~nobody.png")
+    assert explorer.state.query.kind == "text"
+    ask(explorer, "~nobody/a red circle.png")
+    assert explorer.state.query.kind == "text"
+    for content in ("5", "null", "{"):
+        explorer._searches().write_text(content)
+        explorer.tell("panel", name="Save and share")
+        assert explorer.gallery.said["kind"] != "error"
+    explorer.tell("keep", value="x")
+    assert "holds no searches" in said(explorer)

@@ -181,7 +181,9 @@ def test_why_opens_inside_the_window_beside_its_card(page, answer, height):
 def test_the_gallery_scrolls_on_grows_and_opens_an_image(page):
     ask(page, "a blue ring")
     page.mouse.move(700, 900)
-    page.mouse.wheel(0, 5000)
+    for _ in range(3):
+        page.mouse.wheel(0, 5000)
+        page.wait_for_timeout(1500)
     page.wait_for_function(f"document.querySelectorAll(\"[aria-label^='answer ']\").length === {IMAGES}")
     height = lambda: page.locator(".xmr-photo").first.bounding_box()["height"]  # noqa: E731
     before = height()
@@ -215,7 +217,7 @@ def test_an_image_is_asked_by_its_card_by_paste_and_by_drop(page):
             const bytes = await (await fetch(image.src)).blob();
             held.items.add(new File([bytes], `by ${event}.png`, {type: 'image/png'}));
             const made = {bubbles: true, cancelable: true, [holder]: held};
-            const target = event === 'paste' ? document : document.querySelector('.xmr-gallery .xmr-answers');
+            const target = event === 'paste' ? document.body : document.querySelector('.xmr-gallery .xmr-answers');
             target.dispatchEvent(event === 'paste' ? new ClipboardEvent(event, made) : new DragEvent(event, made));
         }""",
             [event, holder],

@@ -17,7 +17,7 @@ from xmr_core.base.paths import open_to_append, read_regular
 from xmr_core.base.types import Brief, Relevance
 
 VERDICTS = {"right": 1, "wrong": 0, "": None}  # verdict → relevance in qrels; '' takes a verdict back
-Key = tuple[str, str]  # a query: its kind ('text', 'caption' or 'image') and its sentence or id
+Key = tuple[str, str]  # a query: its kind ('text', 'caption', 'image', or 'similar': images like one), and what it is
 
 
 @dataclass
@@ -93,7 +93,7 @@ class Judgments(Brief):
         for (kind, query), answers in self.verdicts.items():
             for (_, item), verdict in answers.items():
                 caption, image = (query, item) if kind == "caption" else (item, query)
-                if kind != "text" and caption in captions and image in images:
+                if kind in ("caption", "image") and caption in captions and image in images:
                     pairs[captions[caption], images[image]] = verdict
         annotated = {(c, i): "right" for c, _ in pairs for i in base[c].tolist()}
         right = [pair for pair, verdict in (annotated | pairs).items() if verdict == "right"]

@@ -190,13 +190,13 @@ def rank(
     similarity, target = similarity_of(library, settings), query.target
     checked_k(settings.k)
     library.items(target)  # raises, before anything is encoded, where there are no captions
-    if (query.similar or query.like or query.unlike) and not similarity.symmetric:
-        fault = f"{library.label} compares images with captions only, so it finds no similar images"
-        raise BadInput(f"{fault}; type a sentence, or take another method.")
+    _require_images_compared(library, query, similarity)
     scores = combined(library, query, similarity)
     among = np.arange(len(scores)) if among is None else among
     if query.similar and query.kind == "image":
         among = np.setdiff1d(among, library.position("images", query.item))
+        if not len(among):
+            raise BadInput("there is no other image that could be like this one.")
     order = among[np.argsort(-scores[among], kind="stable")[: settings.k]]
     ids, table, rows = library.ids(target), answer_table(library, target, order, scores[order]), []
     # a sentence, or an image from elsewhere, has no right answer
@@ -210,6 +210,12 @@ def rank(
         rows += [(kind, ids[item], n + int((others >= scores[item]).sum())) for n, item in enumerate(best_first, 1)]
     relevant = pd.DataFrame(rows, columns=["kind", "item", "rank"])
     return Ranking(target, scores, order, table, relevant, among=among, **not_read(library, query))
+
+
+def _require_images_compared(library: Library, query: Query, similarity: Similarity) -> None:
+    if (query.similar or query.like or query.unlike) and not similarity.symmetric:
+        fault = f"{library.label} compares images with captions only by {similarity}, so it finds no similar images"
+        raise BadInput(f"{fault}; type a sentence, or take another method.")
 
 
 def combined(library: Library, query: Query, similarity: Similarity) -> Float[np.ndarray, " n"]:
@@ -315,6 +321,7 @@ def search(
     if elements is None or target == "captions":
         table = rank(library, query, Settings(k=k)).table
     else:
+        _require_images_compared(library, query, library.method.similarity)
         scores, positions = two_stage(elements, encode(library, query), library.method.similarity, k)
         filled = positions[0] >= 0
         table = answer_table(library, target, positions[0][filled], scores[0][filled])

@@ -64,7 +64,7 @@ def passing(
             raise BadInput("these images have no splits to choose from.")
         keep &= library.split_of_each(modality) == wanted.split
     if selected := wanted.images if modality == "images" else wanted.captions:
-        keep &= np.isin(ids.astype(str), list(selected))
+        keep &= np.isin(ids.astype(str), [*map(str, selected)])
     if wanted.text.strip():
         needle = plain(wanted.text)
         keep &= np.array([needle in text for text in searchable(library, modality)], bool)
@@ -116,12 +116,14 @@ def searchable(library: Library, modality: str) -> list[str]:
 
 
 def query_key(query: Query) -> Key:
-    """How judgments name a query: ('text', the sentence), or ('caption' or 'image', the id).
+    """How judgments name a query: ('text', the sentence), or ('caption', 'image' or 'similar', the id); 'similar' asks
+    for images like one.
 
     >>> query_key(Query("text", "a dog"))
     ('text', 'a dog')
     """
-    return (query.kind, str(query.item)) if query.kind in ("caption", "image") else (query.kind, query.text.strip())
+    kind = "similar" if query.similar else query.kind
+    return (kind, str(query.item)) if query.kind in ("caption", "image") else (kind, query.text.strip())
 
 
 def judgments_path(library: Library) -> Path:

@@ -9,11 +9,12 @@ const make = (tag, fields = {}, ...inside) => {
 const labelled = (made, label) => (made.setAttribute("aria-label", label), made);
 
 function render({ model, el }) {
-  const thumbs = new Map();  // id of an image → data URI
+  const thumbs = new Map(), lacked = new Set();  // id of an image → data URI; those that were asked for
+  let drawing = false;
   const tell = (act, fields = {}, buffers = []) => model.send({ act, ...fields }, undefined, buffers);
   const button = (text, title, act, fields = {}) => {
     const made = make("button", { textContent: text, title, type: "button", onclick: () => tell(act, fields) });
-    made.dataset.key = [act, fields.column, fields.row, fields.verdict].join();
+    made.dataset.key = [act, ...Object.entries(fields).filter(([name]) => name !== "view")].join();
     return made;
   };
   const header = make("div"), controls = make("div", { className: "xmr-controls" });
@@ -45,11 +46,15 @@ function render({ model, el }) {
     const lacking = new Set();
     for (const image of place.querySelectorAll("img[data-at]"))
       thumbs.has(image.dataset.at) ? (image.src = thumbs.get(image.dataset.at)) : lacking.add(image.dataset.at);
-    if (lacking.size) tell("thumbs", { items: [...lacking] });
+    const items = [...lacking].filter(id => !lacked.has(id));
+    items.forEach(id => lacked.add(id));
+    if (items.length) tell("thumbs", { items });
   };
   const keeping = draw => () => {  // what has the keyboard keeps it when it is drawn anew
     const key = el.contains(document.activeElement) && document.activeElement.dataset.key;
+    drawing = true;  // taking what has the keyboard out of the page would tell what is half typed
     draw();
+    drawing = false;
     if (key) [...el.querySelectorAll("[data-key]")].find(e => e.dataset.key === key)?.focus({ preventScroll: true });
   };
   const makeControl = ({ kind, label, tip, act, off, on, fields, value, hint, options, span }) => {
@@ -69,19 +74,27 @@ function render({ model, el }) {
     if (span) Object.assign(input, { min: span[0], max: span[1], step: 0.5 });
     input.value = span ? Math.log2(value) : value;
     let sent = input.value;
-    const changed = () => { if (input.value !== sent) told(); };
-    Object.assign(input, { onchange: changed, onkeydown: ({ key }) => {
-      if (key === "Enter") act === "sentence" ? told() : changed();
-    } });
+    const changed = () => { if (input.value !== sent && !drawing) told(); };
+    const again = ["sentence", "keep", "open"].includes(act);  // also what was told before
+    input.onkeydown = ({ key }) => { if (key === "Enter") again ? told() : changed(); };
+    if (act !== "sentence") input.onchange = changed;
+    const [described, typed] = [input.value, () => kind === "field" && input.value !== sent];
     input.dataset.key = [label, act].join();
     input.setAttribute("aria-label", label || hint);
-    return make("label", { className: `xmr-${act}` }, label, " ", input, span && ` ${+value.toPrecision(3)}`);
+    const made = make("label", { className: `xmr-${act}` }, label, " ", input, span && ` ${+value.toPrecision(3)}`);
+    const reset = () => { if (kind !== "field") input.value = sent = described; };
+    const type = text => { input.value = text; };
+    return Object.assign(made, { own: label + act, reset, typed: () => typed() && input.value, type });
   };
   const area = () => {  // controls of one place; one that Python describes as before stays, with what is being typed
     let before = new Map();
     return all => {
       const keyed = all.map(control => [JSON.stringify(control), control]), now = new Map();
-      for (const [key, control] of keyed) now.set(key, before.get(key) ?? makeControl(control));
+      for (const [key, control] of keyed) {
+        const old = [...before.values()].find(e => e.typed?.() && e.own === control.label + control.act);
+        now.set(key, before.get(key) ?? makeControl(control));
+        if (old && old !== now.get(key)) now.get(key).type?.(old.typed());  // what is being typed is not lost
+      }
       before = now;
       return keyed.map(([key]) => now.get(key));
     };
@@ -94,7 +107,7 @@ function render({ model, el }) {
     controls.replaceChildren(...rows);
   });
   const drawCard = (item, column, row) => {
-    const where = { column, row }, rank = row + 1;
+    const where = { column, row, view: model.get("view") }, rank = row + 1;
     const acts = make("div", { className: "xmr-acts" });
     if (!item.plain) acts.append(button("why?", `why answer ${rank} is there`, "why", where));
     for (const [verdict, sign] of item.plain ? [] : [["right", "✓"], ["wrong", "✗"]]) {
@@ -147,7 +160,8 @@ function render({ model, el }) {
     before?.classList.remove("xmr-open");
     panel0?.remove();
     if (!card) return;
-    const close = button("close", `close what is said of answer ${row + 1}`, "why", { column, row });
+    const where = { column, row, view: model.get("view") };
+    const close = button("close", `close what is said of answer ${row + 1}`, "why", where);
     const panel = make("div", { className: "xmr-panel" }, close, make("div", { innerHTML: html }));
     panel.onkeydown = event => { if (event.key === "Escape") close.click(); };
     card.classList.add("xmr-open");
@@ -159,6 +173,7 @@ function render({ model, el }) {
     const status = make("span", { className: `xmr-${kind}`, textContent: text });
     status.setAttribute("role", "status");
     said.replaceChildren(status, stop ? button("Stop", "leave it, and go on with what is shown", "stop") : "");
+    if (kind !== "busy") for (const made of controls.querySelectorAll("label")) made.reset();  // to what holds
     el.classList.toggle("xmr-waiting", kind === "busy");
     el.classList.toggle("xmr-stale", stale);  // answers to another query than the one that was refused
     el.setAttribute("aria-busy", kind === "busy");
@@ -207,6 +222,7 @@ function render({ model, el }) {
     }
   };
   const taken = event => {
+    if (event.type === "paste" && event.target !== document.body && !el.contains(event.target)) return;
     const image = [...(event.clipboardData ?? event.dataTransfer).files].find(f => f.type.startsWith("image/"));
     if (image) { event.preventDefault(); send(image); }
   };

@@ -1,13 +1,15 @@
-"""The query and its answers as one widget: cards in one or two columns, and what is done with them. gallery.js is its
+"""The query and its answers as one widget: cards in one or two columns, and what is done with them. Its script is the
 part in the page."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from html import escape
 from pathlib import Path
 
 import anywidget
 import traitlets
 
+from xmr_core.base.errors import DamagedFile
 from xmr_core.retrieval.explain import relative_uncertainty
 from xmr_core.retrieval.library import Library
 from xmr_core.retrieval.ranking import Query, Ranking, encode, near_words
@@ -32,6 +34,7 @@ class Gallery(anywidget.AnyWidget):
     _esm = Path(__file__).with_name("gallery.js")
     said, asked, opened, thumbs = (traitlets.Dict().tag(sync=True) for _ in range(4))
     controls, columns, chips = (traitlets.List().tag(sync=True) for _ in range(3))
+    view = traitlets.Int().tag(sync=True)  # a number that other answers raise
     header, address = (traitlets.Unicode().tag(sync=True) for _ in range(2))
 
     def __init__(self, told: Callable[[dict, Sequence[bytes]], None]):
@@ -42,10 +45,10 @@ class Gallery(anywidget.AnyWidget):
     def fill(self, library: Library, columns: list[dict], keep: bool = False) -> None:
         """Show answers. Images that were not shown before are sent along. keep: leave open what is said of one."""
         new = {item["at"] for column in columns for item in column["items"] if item["at"]} - self._sent
-        self._sent |= new
         with self.hold_sync():
-            self.opened = self.opened if keep else {}
+            self.opened, self.view = (self.opened, self.view) if keep else ({}, self.view + (columns != self.columns))
             self.thumbs, self.columns = thumbnails(library, new), columns
+        self._sent |= new
 
     def send_thumbs(self, library: Library, ids: Sequence[str]) -> None:
         """Send images that the page says it lacks."""
@@ -53,13 +56,20 @@ class Gallery(anywidget.AnyWidget):
 
 
 def column(
-    library: Library, ranking: Ranking, title: str, verdicts: Sequence[str], notes: Sequence[str] = ()
+    library: Library,
+    ranking: Ranking,
+    title: str,
+    verdicts: Sequence[str],
+    notes: Sequence[str] = (),
+    similar: bool = False,
 ) -> dict[str, object]:
     """The answers of one method: 'head' (HTML), whether they are 'texts', whether there are 'more', and 'items', each
     with its 'id', 'html', 'verdict', the id of its image ('at', '' for a caption), and what it 'asks'.
 
-    verdicts: of each answer. notes: a small line for each answer, or none.
+    verdicts: of each answer. notes: a small line for each answer, or none. similar: images like one can be asked for.
     """
+    asks = [("ask this", "ask")] if ranking.target == "captions" or library.captions is not None else []
+    asks += [("similar", "similar")] if similar and ranking.target == "images" else []
     kinds = [kind for kind in library.relevance_sets if kind in ranking.table]
     images, items = ranking.target == "images", []
     for n, (row, position) in enumerate(zip(ranking.table.to_dict("records"), ranking.order.tolist(), strict=True)):
@@ -70,20 +80,17 @@ def column(
         marks, note = [kind for kind in kinds if row[kind]], notes[n] if notes else ""
         content = markup.answer(row["rank"], row["score"], marks=marks, note=note, **shown)
         item = {"id": str(row["item"]), "html": content, "verdict": verdicts[n], "at": shown.get("image", "")}
-        items.append(item | {"asks": asks(library) if images else [("ask this", "ask")]})
+        items.append(item | {"asks": asks})
     head = markup.title(title) + markup.ranks(ranking.relevant, kinds)
     return {"head": head, "texts": not images, "items": items, "more": len(items) < len(ranking.among)}
 
 
-def asks(library: Library) -> list[tuple[str, str]]:
-    """What an image can ask: (text of a button, name of the act)."""
-    captions = [("ask this", "ask")] if library.captions is not None else []
-    return captions + ([("similar", "similar")] if library.method.similarity.symmetric else [])
-
-
-def query_of(query: Query, libraries: Mapping[str, Library], rankings: Sequence[Ranking]) -> tuple[str, dict]:
-    """(the query's text, what the page shows of it). libraries: of the methods that are shown, with their rankings."""
-    library, text, image = next(iter(libraries.values())), str(query.item or query.text), ""
+def query_of(
+    query: Query, libraries: Mapping[str, Library], rankings: Sequence[Ranking], similar: bool = False
+) -> tuple[str, dict]:
+    """(the query's text, what the page shows of it). libraries: of the methods that are shown, with their rankings.
+    similar: images like one can be asked for."""
+    library, text, image = next(iter(libraries.values())), query.text if query.item == "" else str(query.item), ""
     if query.kind == "caption":
         text = str(library.texts[library.position("captions", query.item)])
     elif query.kind == "image":
@@ -109,7 +116,7 @@ def query_of(query: Query, libraries: Mapping[str, Library], rankings: Sequence[
     if query.kind in ("image", "upload"):
         if library.captions is not None and query.similar:
             controls.append(button("captions", "captions for this image", "captions"))
-        if library.method.similarity.symmetric:
+        if similar:
             controls += [] if query.similar else [button("similar images", "images like this one", "similar")]
             controls.append(field("", query.words, "words", hint="… and words: at night"))
     return text, {"html": shown, "controls": controls}
@@ -129,5 +136,8 @@ def thumbnail(library: Library, position: int) -> str:
 
 def thumbnails(library: Library, ids: Sequence[str]) -> dict[str, str]:
     """Id, as text, → thumbnail of each of some images; what is no image of the library is left out."""
-    places = library.once(("places", "images"), lambda: {str(i): n for n, i in enumerate(library.image_ids)})
-    return {i: thumbnail(library, places[i]) for i in ids if i in places}
+    places, out = library.once(("places", "images"), lambda: {str(i): n for n, i in enumerate(library.image_ids)}), {}
+    for i in ids:
+        with suppress(DamagedFile, KeyError):  # an image that is gone is a name
+            out[i] = thumbnail(library, places[i])
+    return out

@@ -13,7 +13,7 @@ from xmr_core.base.errors import BadInput, DamagedFile, XmrError, require_choice
 from xmr_core.models.load import load
 from xmr_core.retrieval.index import open_index
 from xmr_core.retrieval.library import Library, open_folder
-from xmr_core.retrieval.ranking import Query, answerable
+from xmr_core.retrieval.ranking import Query, answerable, similarity_of
 from xmr_study.explorer import gallery, markup, sharing
 from xmr_study.explorer.filters import Filter, doubles
 from xmr_study.explorer.map_panel import MapPanel
@@ -72,7 +72,7 @@ class Explorer:
         self._open, self.labels, self.libraries = open_library, tuple(labels), {}
         self.state, self.rankings, self.k = State((labels[0],)).show(k), [], k
         self._view, self.seed, self._draws = sharing.view_of(view) if view else None, seed, seed
-        self._busy, self._waiting = False, None
+        self._busy, self._waiting = False, []  # of what goes on in the background, each a list of one text
         self._undo: list[Callable[[], None]] = []
         self.history: dict[str, str] = {}  # what was asked → letters of its view
         self.marks, self.selection, self.panels = Marks(judgments), None, set()
@@ -89,12 +89,23 @@ class Explorer:
     def begin(self) -> None:
         """Show the view that was given or stands in the page's address, or the answers to an example."""
         if self.state.query is None:
-            self._do(lambda: self._go(self._view or sharing.view_of_page() or self._example()))
+            self._do(self._open_view)
+
+    def _open_view(self) -> None:
+        said = ""
+        try:
+            if view := self._view or sharing.view_of_page():
+                return self._go(view)
+        except XmrError as e:  # there is a page all the same
+            said = str(e)
+        self._go(self._example())
+        if said:
+            self._say(said, "error")
 
     def _example(self) -> State:
         library = self._shown_libraries()[0]
         self.gallery.chips = [button(f"try “{t}”", "ask this", "try", value=t) for t in examples(library, self.seed)]
-        return self.state.ask(example_query(library, self._draws))
+        return self.state
 
     def _do(self, act: Callable[[], object]) -> None:
         """One action at a time. An error is shown, and nothing else changes."""
@@ -104,7 +115,7 @@ class Explorer:
         try:
             self._say("busy …", "busy")
             act()
-            if self.gallery.said["kind"] == "busy" and self._waiting is None:  # nothing was said of it
+            if self.gallery.said["kind"] == "busy" and not self._waiting:  # nothing was said of it
                 self._say(*self._last)
         except XmrError as e:
             self._say(str(e), "error")
@@ -129,7 +140,8 @@ class Explorer:
             work()
             then()
             return
-        ticket = self._waiting = f"{what} …"
+        ticket = [f"{what} …"]
+        self._waiting.append(ticket)
 
         async def wait() -> None:
             try:
@@ -139,19 +151,19 @@ class Explorer:
                 after = lambda e=e: (_ for _ in ()).throw(e)  # noqa: E731
             while self._busy:
                 await asyncio.sleep(0.05)
-            if self._waiting is ticket:
-                self._waiting = None
+            if any(other is ticket for other in self._waiting):  # it was not left
+                self._waiting = [other for other in self._waiting if other is not ticket]
                 self._do(after)
 
-        self._say(ticket, "busy")
+        self._say(ticket[0], "busy")
         self._task = loop.create_task(wait())
 
     def _say(self, text: str, kind: str = "info", stale: bool = False) -> None:
         """A line above the answers. What goes on in the background stands in it. stale: the answers are none to it."""
         if kind != "busy":
             self._last = text, kind, stale
-        text = f"{text} {self._waiting}" if self._waiting and text != self._waiting else text
-        self.gallery.said = {"text": text, "kind": kind, "stop": self._waiting is not None, "stale": stale}
+        text = " ".join([text, *(t for (t,) in self._waiting if t != text)])
+        self.gallery.said = {"text": text, "kind": kind, "stop": bool(self._waiting), "stale": stale}
 
     def _shown_libraries(self, state: State | None = None) -> list[Library]:
         """The libraries of the methods that a state shows, opened if need be."""
@@ -159,8 +171,9 @@ class Explorer:
         for label in methods:
             require_choice("method of a view", label, self.labels)
             if label not in self.libraries:
-                self.libraries[label] = self._open(label)
-                self.marks.open(self.libraries[label])
+                library = self._open(label)
+                self.marks.open(library)
+                self.libraries[label] = library
         return [self.libraries[label] for label in methods]
 
     def _go(self, state: State, step: bool = True, keep: bool = False) -> None:
@@ -171,12 +184,15 @@ class Explorer:
         if closed := [label for label in state.methods if label not in self.libraries]:
             before = self.state
 
-            def then() -> None:  # what was asked in the meantime stays
-                self._go(state if self.state is before else replace(self.state, methods=state.methods), step)
+            def then() -> None:  # what was changed in the meantime stays
+                names = ("methods", "query", "settings", "usual", "filter")
+                old, new, now = ({n: getattr(s, n) for n in names} for s in (before, state, self.state))
+                self._go(replace(state, **{n: now[n] for n in names if new[n] == old[n] or now[n] != old[n]}), step)
 
             return self._background(f"opening {' and '.join(closed)}", lambda: self._shown_libraries(state), then)
-        if state.query is not None:
-            state = replace(state, query=answerable(self.libraries[state.methods[0]], state.query))
+        library = self.libraries[state.methods[0]]
+        query = example_query(library, self._draws) if state.query is None else state.query
+        state = replace(state, query=answerable(library, query))
         try:
             rankings = answers(state, self.libraries, self.marks.judgments)
         except XmrError as e:
@@ -186,8 +202,12 @@ class Explorer:
         if step and self.state.query is not None and state.steps_from(self.state):
             self._remember(lambda old=self.state: self._return(old))
             self.gallery.chips = []
-        self.state, self.rankings = state, rankings
-        self._show(keep)
+        old, self.state, self.rankings = (self.state, self.rankings), state, rankings
+        try:
+            self._show(keep)
+        except Exception:  # the answers that are shown are those of the state
+            self.state, self.rankings = old
+            raise
 
     def _remember(self, undo: Callable[[], None]) -> None:
         self._undo = [*self._undo, undo][-MOST_STEPS:]
@@ -198,12 +218,13 @@ class Explorer:
 
     def controls(self) -> list[list[Control]]:
         """The rows of buttons, menus, sliders and fields, for the present state."""
-        state, query = self.state, self.state.query
+        state, text = self.state, self.state.query.text if self.state.query and self.state.query.kind == "text" else ""
         shown = [self.libraries[label] for label in state.methods if label in self.libraries]
-        if len(shown) < len(state.methods) or query is None:
-            return []
+        if len(shown) < len(state.methods):
+            options = [(n, n) for n in self.labels]
+            return [[field("Method", state.methods[0], "method", options=options, place=0)]]
         hint = f"{examples(shown[0], self.seed)[0]}, for example"
-        sentence = field("Sentence", query.text if query.kind == "text" else "", "sentence", hint=hint)
+        sentence = field("Sentence", text, "sentence", hint=hint)
         back = button("Back", "take the last step back: query, filter, mark", "back", off=not self._undo)
         draws = [(name, lacking(shown, name), tip) for name, (tip, *_) in DRAWS.items()]
         rows = [
@@ -234,7 +255,8 @@ class Explorer:
     def _show(self, keep: bool = False) -> None:
         query, libraries = self.state.query, self._shown_libraries()
         columns, shown = [], dict(zip(self.state.methods, libraries, strict=True))
-        text, self.gallery.asked = gallery.query_of(query, shown, self.rankings)
+        similar = self._compares_images()
+        text, self.gallery.asked = gallery.query_of(query, shown, self.rankings, similar)
         self.gallery.header = markup.header([described(library) for library in shown.values()])
         for n, (library, ranking) in enumerate(zip(libraries, self.rankings, strict=True)):
             notes, title = (), self._title(n)
@@ -243,7 +265,8 @@ class Explorer:
                 notes = [f"{other}: rank {rank:,}" for rank in ranks_by(self.rankings[1 - n], ranking)]
             if changed := in_words(library, self.state.settings_of(n)):
                 title = f"{title} ({changed})"
-            columns.append(gallery.column(library, ranking, title, self.marks.verdicts(query, ranking), notes))
+            verdicts = self.marks.verdicts(query, ranking)
+            columns.append(gallery.column(library, ranking, title, verdicts, notes, similar))
         self.gallery.fill(libraries[0], columns, keep)
         n, everything = len(self.rankings[0].among), len(self.rankings[0].scores)
         count = f"{n:,}" if n == everything else f"{n:,} of {everything:,}"
@@ -277,9 +300,14 @@ class Explorer:
             chips.append(button("more like ✓, unlike ✗", "let the marked images count", "feedback"))
         self.gallery.chips = chips or [c for c in self.gallery.chips if c["act"] == "try"]
 
+    def _compares_images(self) -> bool:
+        """Whether all methods, as they are set, can compare images with images."""
+        numbered = enumerate(self._shown_libraries())
+        return all(similarity_of(own, self.state.settings_of(n)).symmetric for n, own in numbered)
+
     def _examples(self, query: Query) -> dict[str, tuple]:
         library = self._shown_libraries()[0]
-        if query.target != "images" or not library.method.similarity.symmetric:
+        if query.target != "images" or not self._compares_images():
             return {}
         ids = {str(i): i for i in library.image_ids}
         return {name: tuple(ids[i] for i in own if i in ids) for name, own in self.marks.examples(query).items()}
@@ -303,7 +331,7 @@ class Explorer:
         columns, leaks = [], 0
         for n, (ranking, notes) in enumerate(doubles(library)):
             title = ("one image", f"what looks most like it to {library.label}")[n]
-            columns.append(gallery.column(library, ranking, title, [""] * len(notes), notes))
+            columns.append(gallery.column(library, ranking, title, [""] * len(notes), notes, similar=True))
             leaks = sum("split" in note for note in notes)
         for item in (item for column in columns for item in column["items"]):
             item["plain"] = True
@@ -334,9 +362,13 @@ class Explorer:
         at = {name: content[name] for name in ("column", "row") if name in content}
         if content["act"] == "stop":
             self._stop()
+        elif content.get("view", self.gallery.view) != self.gallery.view:
+            self._say("the answers have changed since; click again.", "error")
         elif content["act"] == "thumbs":
             self.gallery.send_thumbs(self._shown_libraries()[0], content["items"])
         elif content["act"] == "large":
+            if "row" in at:
+                at["row"] = min(max(at["row"], 0), len(self.gallery.columns[at["column"]]["items"]) - 1)
             self.gallery.send({"kind": "large", "html": self._enlarged(**at), **at})
         else:
             value = bytes(buffers[0]) if buffers else content.get("value", "")
@@ -373,7 +405,6 @@ class Explorer:
         if column is None:
             return self.state.query
         shown = self.gallery.columns[column]
-        row = min(max(row, 0), len(shown["items"]) - 1)
         modality = "captions" if shown["texts"] else "images"
         ids = {str(i): i for i in self._shown_libraries()[0].ids(modality)}
         return Query(modality[:-1], item=ids[shown["items"][row]["id"]])
@@ -385,9 +416,11 @@ class Explorer:
     @staticmethod
     def _sentence(text: str) -> Query:
         """The query in the sentence field: a sentence, or the image file that it names."""
-        file = Path(text.strip().strip("'\"")).expanduser()
-        if file.suffix.lower() in _IMAGES and file.is_file():
-            return Query("upload", text=file.name, pixels=file)
+        if (file := Path(text.strip().strip("'\""))).suffix.lower() in _IMAGES:
+            with suppress(RuntimeError):  # ~ of nobody
+                file = file.expanduser()
+            if file.is_file():
+                return Query("upload", text=file.name, pixels=file)
         return Query("text", text)
 
     @staticmethod
@@ -402,16 +435,18 @@ class Explorer:
         """Take the last step back: a query, a method, a filter, or a mark."""
         if not self._undo:
             raise BadInput("there is nothing to take back.")
-        self._undo.pop()()
+        self._undo[-1]()
+        self._undo.pop()
 
     def _stop(self) -> None:
         """Leave what is done in the background; what it computed is kept."""
-        if self._waiting is not None:
-            self._waiting = None
+        if self._waiting:
+            self._waiting = []
             self._do(lambda: self._say("left; what was shown is still shown."))
 
     def _choose(self, place: int, label: str) -> None:
-        """Another method in the first (0) or second (1) place."""
+        """Another method in the first (0) or second (1) place; what is still being opened is left."""
+        self._waiting = [own for own in self._waiting if not own[0].startswith("opening")]
         labels = [*self.state.methods, NONE][:2]
         labels[place] = label
         self._go(self.state.compare(*(label for label in labels if label != NONE)))
@@ -462,7 +497,7 @@ class Explorer:
             raise BadInput("nothing has been asked yet; type a sentence first.")
         tables = []
         for n, ranking in enumerate(self.rankings):
-            about = {"query": query.item or query.text, "method": self._title(n)}
+            about = {"query": query.text if query.item == "" else query.item, "method": self._title(n)}
             tables.append(ranking.table.assign(verdict=self.marks.verdicts(query, ranking), **about))
         table = pd.concat(tables, ignore_index=True)
         return table[["query", "method", *table.columns.drop(["query", "method"])]]

@@ -29,13 +29,16 @@ def of_sharing(searches: Mapping[str, str]) -> list[Control]:
 def view_of(text: str) -> State:
     """The state in a link, or in its part after '?view='. Raises: BadInput."""
     _, mark, tail = text.strip().partition("?")
-    return state_from_link(parse_qs(tail).get("view", [""])[0] if mark else text.strip())
+    state = state_from_link(parse_qs(tail).get("view", [""])[0] if mark else text.strip())
+    if state.query is None:
+        raise BadInput("this view asks nothing. Copy the link again.")
+    return state
 
 
 def view_of_page() -> State | None:
     """The state in the address of a voila page, None for an address without one. Raises: BadInput."""
     letters = parse_qs(os.environ.get("QUERY_STRING", "")).get("view", [""])[0]
-    return state_from_link(letters) if letters else None
+    return view_of(letters) if letters else None
 
 
 def read_searches(path: Path) -> dict[str, str]:
@@ -43,7 +46,7 @@ def read_searches(path: Path) -> dict[str, str]:
     holds something else."""
     try:
         return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
-    except (OSError, ValueError) as e:
+    except (OSError, ValueError, TypeError) as e:
         raise BadInput(f"{path} holds no searches ({e}); move it away.") from None
 
 

@@ -69,6 +69,9 @@ def answers(state: State, libraries: dict[str, Library], judgments: Judgments | 
     as rank and passing do."""
     if state.query is None:
         return []
+    shown = [libraries[label].ids(state.query.target) for label in state.methods]
+    if not all(np.array_equal(shown[0], ids) for ids in shown):
+        raise BadInput(f"{' and '.join(state.methods)} have different {state.query.target}; show one after the other.")
     among = passing(libraries[state.methods[0]], state.query, state.filter, judgments)
 
     def ranked(among: np.ndarray | None) -> list[Ranking]:
