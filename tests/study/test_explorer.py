@@ -5,6 +5,7 @@ import base64
 import io
 import re
 import threading
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -234,6 +235,7 @@ def test_an_uploaded_picture_is_answered_by_captions_and_a_broken_one_refused(ex
     upload = lambda content: explorer._told({"act": "upload", "name": "a.png"}, [content])  # noqa: E731
     upload(memoryview(picture_file()))
     assert "160 captions ranked" in said(explorer) and "data:image" in asked(explorer) and "a.png" in asked(explorer)
+    assert not explorer.gallery.address, "no address shows this image"
     before = explorer.state
     upload(picture_file("JPEG")[:200])
     assert "no image that can be read" in said(explorer) and explorer.state is before
@@ -284,7 +286,7 @@ def control_of_query(explorer) -> list[str]:
 def test_what_a_method_cannot_compare_is_not_offered(libraries):
     explorer = Explorer(lambda label: libraries[label], ["scan"], k=3)
     draw(explorer, "Random caption")
-    assert [name for name, _ in items(explorer)[0]["asks"]] == ["ask this"]
+    assert [name for name, _ in items(explorer)[0]["asks"]] == ["its captions"]
     explorer.tell("similar", column=0, row=0)
     assert "finds no similar images" in said(explorer) and explorer.state.query.kind == "caption"
 
@@ -363,6 +365,16 @@ def test_the_first_use_offers_own_captions_and_says_what_is_searched(explorer, l
     assert "32 images, 160 captions" in explorer.gallery.header
     assert f"RSUM {rsum:.0f} of 600 on its test images, chance {chance:.0f}" in explorer.gallery.header
     assert "photographs" not in explorer.gallery.header, "its own drawings are no photographs"
+
+
+def test_a_warning_while_a_folder_is_opened_stands_in_the_header(libraries, file, recwarn):
+    def open_one(label):
+        warnings.warn("2 images cannot be read.", stacklevel=1)
+        return libraries[label]
+
+    explorer = Explorer(open_one, ["dive"], judgments=file)
+    explorer.begin()
+    assert "2 images cannot be read." in explorer.gallery.header and not recwarn.list
 
 
 def test_pictures_without_captions_are_searched_by_words_and_by_pictures(libraries, file):
@@ -533,7 +545,7 @@ def test_answers_are_saved_as_table_and_qrels(explorer, monkeypatch):
     table = pd.read_csv(io.StringIO(files["map.csv"]))
     assert {"filepath", "text", "split", "x", "y"} <= set(table) and len(table) == 192
     explorer.tell("link")
-    assert out[-1] == {"kind": "copy", "text": f"?view={state_to_link(explorer.state)}"}
+    assert out[-1] == {"kind": "copy", "text": state_to_link(explorer.state)}
 
 
 def test_queries_worth_judging(explorer):
@@ -709,7 +721,7 @@ def test_files_that_are_something_else_and_sentences_that_look_like_paths(explor
     ask(explorer, "a red circle ~nobody.png")
     assert explorer.state.query.kind == "text"
     ask(explorer, "~nobody/a red circle.png")
-    assert explorer.state.query.kind == "text"
+    assert "there is no file" in said(explorer)
     for content in ("5", "null", "{"):
         explorer._searches().write_text(content)
         explorer.tell("panel", name="Save and share")

@@ -114,7 +114,7 @@ def test_the_first_minute(page, tmp_path):
     wait_for(page, "why PCME found")
     assert "what each word adds" in page.locator(".jp-Notebook").inner_text()
 
-    page.get_by_role("button", name="ask this").first.click()
+    page.get_by_role("button", name="its captions").first.click()
     wait_for(page, "captions ranked by")
     picture = tmp_path / "mine.png"
     Image.fromarray(np.random.default_rng(0).integers(0, 255, (80, 120, 3), np.uint8)).save(picture)

@@ -121,7 +121,7 @@ def near_words(library: Library, words: Iterable[str]) -> dict[str, str]:
     {'squares': 'square'}
     """
     vocabulary = [] if library.raw.vocabulary is None else [*library.raw.vocabulary.numbers]
-    nearest = {word: get_close_matches(word, vocabulary, n=1, cutoff=0.75) for word in words}
+    nearest = {word: get_close_matches(word, vocabulary, n=1, cutoff=0.82) for word in words}
     return {word: close[0] for word, close in nearest.items() if close}
 
 

@@ -193,6 +193,11 @@ function render({ model, el }) {
   const enlarge = where => { shown.replaceChildren("…"); dialog.showModal(); tell("large", where); };
   const keys = { ArrowLeft: () => turn(-1), ArrowRight: () => turn(1), Escape: () => dialog.close() };
   dialog.onkeydown = event => keys[event.key]?.();
+  const address = view => {  // of a page of its own that shows this view; of no image from elsewhere
+    const now = new URL(location);
+    view ? now.searchParams.set("view", view) : now.searchParams.delete("view");
+    return "voila" in document.body.dataset ? now.href : undefined;
+  };
   const received = {
     thumbs: ({ items }) => { for (const [id, uri] of Object.entries(items)) thumbs.set(id, uri); fill(el); },
     large: ({ html, column, row }) => {
@@ -200,15 +205,13 @@ function render({ model, el }) {
       Object.assign(shown.dataset, { column: column ?? "", row: row ?? "" });
     },
     save: ({ name, text }) => make("a", { download: name, href: URL.createObjectURL(new Blob([text])) }).click(),
-    copy: ({ text }) => navigator.clipboard?.writeText(text),
+    copy: ({ text }) => navigator.clipboard?.writeText(address(text) ?? `?view=${text}`),
   };
   model.on("msg:custom", content => received[content.kind](content));
   model.on("change:thumbs", () => received.thumbs({ items: model.get("thumbs") }));
   model.on("change:address", () => {
-    if (!("voila" in document.body.dataset)) return;
-    const address = new URL(location);
-    address.searchParams.set("view", model.get("address"));
-    history.replaceState(null, "", address);
+    const now = address(model.get("address"));
+    if (now) history.replaceState(null, "", now);
   });
   const drawHeader = () => { header.innerHTML = model.get("header"); };
   const draws = { header: drawHeader, controls: drawControls, said: drawSaid, asked: drawAsked, chips: drawChips, columns: drawColumns, opened: drawOpened };
@@ -226,12 +229,13 @@ function render({ model, el }) {
     const image = [...(event.clipboardData ?? event.dataTransfer).files].find(f => f.type.startsWith("image/"));
     if (image) { event.preventDefault(); send(image); }
   };
-  document.addEventListener("scroll", scrolled, true);
+  const moves = ["scroll", "wheel"];  // a page that fits the window does not scroll
+  for (const move of moves) document.addEventListener(move, scrolled, true);
   document.addEventListener("paste", taken);
   el.ondragover = event => event.preventDefault();
   el.ondrop = taken;
   received.thumbs({ items: model.get("thumbs") });
   for (const draw of Object.values(draws)) draw();
-  return () => { document.removeEventListener("scroll", scrolled, true); document.removeEventListener("paste", taken); };
+  return () => { for (const move of moves) document.removeEventListener(move, scrolled, true); document.removeEventListener("paste", taken); };
 }
 export default { render };

@@ -68,7 +68,8 @@ def column(
 
     verdicts: of each answer. notes: a small line for each answer, or none. similar: images like one can be asked for.
     """
-    asks = [("ask this", "ask")] if ranking.target == "captions" or library.captions is not None else []
+    asks = [("its captions", "ask")] if library.captions is not None else []
+    asks = asks if ranking.target == "images" else [("its images", "ask")]
     asks += [("similar", "similar")] if similar and ranking.target == "images" else []
     kinds = [kind for kind in library.relevance_sets if kind in ranking.table]
     images, items = ranking.target == "images", []
@@ -109,7 +110,7 @@ def query_of(
         by = f"{escape(label)}: " if len(libraries) > 1 else ""
         shown += "".join(f"<div class='xmr-wrong'>{by}{said}</div>" for said in wrong)
         modality = "images" if query.kind in ("image", "upload") else "captions"
-        if (doubt := relative_uncertainty(own, modality, encode(own, query))) is not None:
+        if not ranking.unknown_words and (doubt := relative_uncertainty(own, modality, encode(own, query))) is not None:
             said = f"{escape(label)}: uncertainty {doubt[0]:.2f}, above {100 * doubt[1]:.0f} % of the {modality}"
             shown += f"<div class='xmr-soft'>{said}</div>"
     controls = []

@@ -103,7 +103,18 @@ class MapPage(anywidget.AnyWidget):
 
 _HEIGHT = 460  # pixels
 _LAYOUTS = [("PCA", "pca"), ("t-SNE", "tsne")] + [("UMAP", "umap")] * (find_spec("umap") is not None)
-_COLOURS = ("#0173b2", "#de8f05", "#029e73", "#cc78bc", "#ca9161", "#949494", "#56b4e9", "#d55e00", "#8172b3")
+_COLOURS = (
+    "#0173b2",
+    "#de8f05",
+    "#029e73",
+    "#cc78bc",
+    "#ca9161",
+    "#949494",
+    "#56b4e9",
+    "#d55e00",
+    "#8172b3",
+    "#332211",
+)
 _MOST_SHARP = 10_000  # points that are drawn at twice the resolution
 _MOST_LETTERS = 80  # of a caption that the pointer shows
 

@@ -2,7 +2,7 @@
 
 import base64
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
 
 import numpy as np
@@ -165,9 +165,9 @@ def ranks(table: pd.DataFrame, kinds: Sequence[str], most: int = 12) -> str:
     return f"<div class='xmr-soft'>{''.join(lines)}</div>"
 
 
-def header(said: Sequence[tuple[str, str, str]]) -> str:
-    """What is searched, and by which models, a line each. said: of `described`, for each method."""
-    lines = [(said[0][0], ""), *((model, warning) for _, model, warning in said)]
+def header(said: Sequence[tuple[str, str, str]], more: Iterable[str] = ()) -> str:
+    """What is searched, and by which models, a line each. said: of `described`, for each method. more: other lines."""
+    lines = [(said[0][0], ""), *((model, warning) for _, model, warning in said), *((line, "") for line in more)]
     warned = (f"{escape(line)} <span class='xmr-wrong'>{escape(warning)}</span>" for line, warning in lines)
     return "".join(f"<div class='xmr-soft'>{line}</div>" for line in warned)
 

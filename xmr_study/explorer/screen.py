@@ -1,6 +1,7 @@
 """The explorer: its page, and what the buttons, menus and sliders do. All rankings come from xmr_core.retrieval."""
 
 import asyncio
+import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -73,6 +74,7 @@ class Explorer:
         self.state, self.rankings, self.k = State((labels[0],)).show(k), [], k
         self._view, self.seed, self._draws = sharing.view_of(view) if view else None, seed, seed
         self._busy, self._waiting = False, []  # of what goes on in the background, each a list of one text
+        self.heard: dict[str, None] = {}  # warnings while a library was opened, each once
         self._undo: list[Callable[[], None]] = []
         self.history: dict[str, str] = {}  # what was asked → letters of its view
         self.marks, self.selection, self.panels = Marks(judgments), None, set()
@@ -160,7 +162,7 @@ class Explorer:
 
     def _say(self, text: str, kind: str = "info", stale: bool = False) -> None:
         """A line above the answers. What goes on in the background stands in it. stale: the answers are none to it."""
-        if kind != "busy":
+        if kind == "info":
             self._last = text, kind, stale
         text = " ".join([text, *(t for (t,) in self._waiting if t != text)])
         self.gallery.said = {"text": text, "kind": kind, "stop": bool(self._waiting), "stale": stale}
@@ -171,7 +173,10 @@ class Explorer:
         for label in methods:
             require_choice("method of a view", label, self.labels)
             if label not in self.libraries:
-                library = self._open(label)
+                with warnings.catch_warnings(record=True) as heard:
+                    warnings.simplefilter("always")
+                    library = self._open(label)
+                self.heard |= {str(w.message): None for w in heard if issubclass(w.category, UserWarning)}
                 self.marks.open(library)
                 self.libraries[label] = library
         return [self.libraries[label] for label in methods]
@@ -257,7 +262,7 @@ class Explorer:
         columns, shown = [], dict(zip(self.state.methods, libraries, strict=True))
         similar = self._compares_images()
         text, self.gallery.asked = gallery.query_of(query, shown, self.rankings, similar)
-        self.gallery.header = markup.header([described(library) for library in shown.values()])
+        self.gallery.header = markup.header([described(library) for library in shown.values()], self.heard)
         for n, (library, ranking) in enumerate(zip(libraries, self.rankings, strict=True)):
             notes, title = (), self._title(n)
             if len(libraries) > 1:
@@ -279,9 +284,8 @@ class Explorer:
             self.selection = None
             self.map.select_nothing()
         self._show_chips()
-        if query.kind != "upload":
-            letters = state_to_link(self.state)
-            self.gallery.address, self.history[text] = letters, letters
+        self.gallery.address = letters = "" if query.kind == "upload" else state_to_link(self.state)
+        self.history |= {text: letters} if letters else {}
 
     def _show_chips(self) -> None:
         """What restricts the answers, and what the marks could change, each with one click."""
@@ -320,10 +324,8 @@ class Explorer:
         self._say(f"kept as “{name}”; it stands in the menu of searches.")
 
     def _copy(self) -> None:
-        self.gallery.send({"kind": "copy", "text": f"?view={state_to_link(self.state)}"})
-        self._say(
-            "copied: the end of an address. It opens this view here, and after the address of a page of `explore`."
-        )
+        self.gallery.send({"kind": "copy", "text": state_to_link(self.state)})
+        self._say("copied: a link to this view.")
 
     def _doubles(self) -> None:
         """Show the images that look most alike, pair by pair."""
@@ -421,6 +423,8 @@ class Explorer:
                 file = file.expanduser()
             if file.is_file():
                 return Query("upload", text=file.name, pixels=file)
+            if len(file.parts) > 1:
+                raise BadInput(f"there is no file {file}.")
         return Query("text", text)
 
     @staticmethod
@@ -462,7 +466,7 @@ class Explorer:
         opened = self.gallery.opened
         if (opened.get("column"), opened.get("row")) == (column, row):
             self.gallery.opened = {}
-            return
+            return self._say("")
         title, settings = self._title(column), self.state.settings_of(column)
         library, position = self._shown_libraries()[column], int(self.rankings[column].order[row])
         html = why_html(library, self.state.query, position, settings, title)
