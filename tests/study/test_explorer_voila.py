@@ -208,7 +208,7 @@ def test_an_image_is_asked_by_its_card_by_paste_and_by_drop(page):
     wait_for(page, f"{IMAGES - 1} of {IMAGES} images ranked")
     page.get_by_label("words").fill("a blue ring")
     page.get_by_label("words").press("Enter")
-    page.wait_for_function("document.querySelector('.xmr-words input').value === 'a blue ring'")
+    page.wait_for_function("document.querySelector('.xmr-field-words input').value === 'a blue ring'")
     assert page.locator("img[alt='the image that was the query']").count() == 1
     for event, holder in (("paste", "clipboardData"), ("drop", "dataTransfer")):
         page.evaluate(

@@ -260,7 +260,7 @@ def random_rsum(
 
 
 def expected_random_rsum(images: int, captions: int) -> float:
-    """The mean of `random_rsum` where every image has as many captions as the others, and is all that is known.
+    """The mean of `random_rsum`, in [0, 600], by two counts: as if every image had as many captions as the others.
 
     >>> expected_random_rsum(2, 2)
     500.0

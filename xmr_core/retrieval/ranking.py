@@ -221,9 +221,10 @@ def _require_images_compared(library: Library, query: Query, similarity: Similar
 def combined(library: Library, query: Query, similarity: Similarity) -> Float[np.ndarray, " n"]:
     """The score of each item that can answer a query.
 
-    With words or examples beside the query: q + w + 0.75 · mean(like) − 0.15 · mean(unlike), the feedback of Rocchio on
-    scores, so that it works for every representation. Each is the score of one query less its mean over the gallery,
-    divided by its standard deviation, because images resemble images more than sentences do.
+    With words or examples beside the query: q + w + 0.75 · mean(like) − 0.15 · mean(unlike), the feedback of Rocchio
+    (Manning et al. 2008, section 9.1.1) on scores, so that it works for every representation. Each is the score of one
+    query less its mean over the gallery, divided by its standard deviation, because images resemble images more than
+    sentences do.
     """
 
     def scored(items: Representation) -> Float[np.ndarray, "n q"]:

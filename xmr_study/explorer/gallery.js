@@ -81,7 +81,7 @@ function render({ model, el }) {
     const [described, typed] = [input.value, () => kind === "field" && input.value !== sent];
     input.dataset.key = [label, act].join();
     input.setAttribute("aria-label", label || hint);
-    const made = make("label", { className: `xmr-${act}` }, label, " ", input, span && ` ${+value.toPrecision(3)}`);
+    const made = make("label", { className: `xmr-field-${act}` }, label, " ", input, span && ` ${+value.toPrecision(3)}`);
     const reset = () => { if (kind !== "field") input.value = sent = described; };
     const type = text => { input.value = text; };
     return Object.assign(made, { own: label + act, reset, typed: () => typed() && input.value, type });
@@ -120,7 +120,7 @@ function render({ model, el }) {
     card.dataset.item = item.id;
     const image = card.querySelector("img");
     if (image) image.onclick = () => enlarge(where);
-    card.onmouseenter = card.onfocus = () => link(card);
+    for (const event of ["mouseenter", "focusin"]) card.addEventListener(event, () => link(card));
     card.onmouseleave = () => line.replaceChildren();
     return card;
   };
@@ -136,7 +136,7 @@ function render({ model, el }) {
   };
   let shownBefore = [];  // the head and the items of each column, as texts
   const drawColumns = keeping(() => {
-    const now = model.get("columns").map(({ head, items }) => [head, ...items.map(item => JSON.stringify(item))]);
+    const now = model.get("columns").map(({ head, items }) => [model.get("view") + head, ...items.map(item => JSON.stringify(item))]);
     const drawn = model.get("columns").map(({ head, items, texts }, n) => {
       const old = shownBefore[n] ?? [], grown = old.length && old.every((text, at) => text === now[n][at]);
       const cards = items.map((item, row) => [item, n, row]).slice(grown ? old.length - 1 : 0);

@@ -35,8 +35,8 @@ STYLE = f"""<style>
 .xmr .xmr-gallery {{display:contents}} .xmr .xmr-map {{order:1}} .xmr-answers {{order:2}}
 .xmr-answers {{container-type:inline-size; overflow:visible}}
 .xmr-row {{display:flex; flex-wrap:wrap; gap:6px; align-items:center; margin:3px 0}}
-.xmr-row label {{white-space:nowrap}} .xmr-sentence {{flex:1 1 300px; display:flex; gap:6px; align-items:center}}
-.xmr-sentence input {{flex:1 1 auto; min-width:120px}}
+.xmr-row label {{white-space:nowrap}} .xmr-field-sentence {{flex:1 1 300px; display:flex; gap:6px; align-items:center}}
+.xmr-field-sentence input {{flex:1 1 auto; min-width:120px}}
 .xmr-gallery :is(input:not([type=range]), select) {{padding:4px; border:1px solid var(--xmr-line); max-width:100%;
   font:inherit}}
 .xmr-gallery input[type=number] {{width:70px}} .xmr-gallery button:disabled {{opacity:.62; cursor:default}}

@@ -41,7 +41,7 @@ MOST_STEPS, MOST_SEARCHES = 50, 20  # that can be taken back; of the menu of ear
 NONE = "–"  # in the second menu: no second method
 PANELS = ("Map", "Filter", "Save and share")
 START = "Type a sentence, or let one of the buttons choose a query."
-_STATIC = "<p>The explorer needs a running kernel: run this cell. The figure at the end shows answers to one query.</p>"
+_STATIC = "<p>The explorer needs a running kernel: run this cell.</p>"
 _IMAGES = (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff")  # of a path in place of a sentence
 _LARGE = 900  # pixels
 
@@ -146,11 +146,17 @@ class Explorer:
         self._waiting.append(ticket)
 
         async def wait() -> None:
+            fault: list[Exception] = []
             try:
                 await asyncio.to_thread(work)
-                after = then
             except Exception as e:
-                after = lambda e=e: (_ for _ in ()).throw(e)  # noqa: E731
+                fault.append(e)
+
+            def after() -> None:
+                if fault:
+                    raise fault[0]
+                then()
+
             while self._busy:
                 await asyncio.sleep(0.05)
             if any(other is ticket for other in self._waiting):  # it was not left
@@ -333,7 +339,7 @@ class Explorer:
         columns, leaks = [], 0
         for n, (ranking, notes) in enumerate(doubles(library)):
             title = ("one image", f"what looks most like it to {library.label}")[n]
-            columns.append(gallery.column(library, ranking, title, [""] * len(notes), notes, similar=True))
+            columns.append(gallery.column(library, ranking, title, [""] * len(notes), notes, self._compares_images()))
             leaks = sum("split" in note for note in notes)
         for item in (item for column in columns for item in column["items"]):
             item["plain"] = True
@@ -368,10 +374,6 @@ class Explorer:
             self._say("the answers have changed since; click again.", "error")
         elif content["act"] == "thumbs":
             self.gallery.send_thumbs(self._shown_libraries()[0], content["items"])
-        elif content["act"] == "large":
-            if "row" in at:
-                at["row"] = min(max(at["row"], 0), len(self.gallery.columns[at["column"]]["items"]) - 1)
-            self.gallery.send({"kind": "large", "html": self._enlarged(**at), **at})
         else:
             value = bytes(buffers[0]) if buffers else content.get("value", "")
             self._do(lambda: self._acts(value, content, at)[content["act"]]())
@@ -390,6 +392,7 @@ class Explorer:
             "filter": lambda: restrict(**{name: value}), "unfilter": lambda: restrict(**vars(Filter())),
             "unselect": lambda: self._select(None), "panel": lambda: self._toggle(name),
             "why": lambda: self._why(**at), "mark": lambda: self._mark(**at, verdict=content["verdict"]),
+            "large": lambda: self._enlarge(**at),
             "ask": lambda: ask(self._asks(**at)), "similar": lambda: ask(self._asks(**at), similar=True),
             "captions": lambda: ask(query, similar=False, words="", like=(), unlike=()),
             "words": lambda: ask(query, similar=bool(value) or query.similar, words=value),
@@ -473,12 +476,17 @@ class Explorer:
         self.gallery.opened = {"column": column, "row": row, "html": html}
         self._say(f"why {title} found answer {row + 1}: below it.")
 
-    def _enlarged(self, column: int | None = None, row: int = 0) -> str:
-        """HTML of an answer, or without a column of the query, as large as the page."""
-        query, library = self._asks(column, row), self._shown_libraries()[0]
+    def _enlarge(self, column: int | None = None, row: int = 0) -> None:
+        """Show an answer, or without a column the query, as large as the page."""
+        at = {} if column is None else {"column": column}
+        if at:  # before the first and after the last answer there is none
+            at["row"] = min(max(row, 0), len(self.gallery.columns[column]["items"]) - 1)
+        query, library = self._asks(**at), self._shown_libraries()[0]
         if query.kind == "upload":
-            return markup.large(markup.data_uri(query.pixels, _LARGE), query.text)
-        return photograph_html(library, f"{query.kind}s", library.position(f"{query.kind}s", query.item), _LARGE)
+            html = markup.large(markup.data_uri(query.pixels, _LARGE), query.text)
+        else:
+            html = photograph_html(library, f"{query.kind}s", library.position(f"{query.kind}s", query.item), _LARGE)
+        self.gallery.send({"kind": "large", "html": html, **at})
 
     def _mark(self, column: int, row: int, verdict: str) -> None:
         """Mark an answer as 'right' or 'wrong'; the same again takes that back."""

@@ -123,9 +123,10 @@ def lacking(libraries: Sequence[Library], button: str) -> str:
 
 def examples(library: Library, seed: int, n: int = 3) -> list[str]:
     """Sentences to begin with: captions of the library, or the examples of which all words are known."""
-    texts = [str(library.texts[p]) for p in np.random.default_rng(seed).permutation(len(library.texts))[:n]]
+    if len(library.texts):
+        return [str(library.texts[p]) for p in np.random.default_rng(seed).permutation(len(library.texts))[:n]]
     known = [text for text in _EXAMPLES if not library.raw.captions.readings([text])[0].unknown]
-    return (texts or known or [*_EXAMPLES])[:n]
+    return (known or [*_EXAMPLES])[:n]
 
 
 def example_query(library: Library, seed: int) -> Query:

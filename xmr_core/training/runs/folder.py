@@ -263,7 +263,8 @@ def run_table() -> pd.DataFrame:
 
     Columns: name (short: the method and a number, see `short_names`), method, data (with the size of scenes), features,
     seed, epochs, rsum (in [0, 600], on the annotated pairs of the test split; NaN where there is none), chance (the
-    RSUM of a random ranking there), started (UTC), state ('finished', 'interrupted' or 'damaged') and run (the id).
+    RSUM of a random ranking there, as `expected_random_rsum`), started (UTC), state ('finished', 'interrupted' or
+    'damaged') and run (the id).
     Nothing is loaded but small files.
 
     >>> run_table().columns[0]
