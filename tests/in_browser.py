@@ -11,7 +11,7 @@ BROWSER = next(
 )
 CARD = "[aria-label^='answer ']"
 SENTENCE = "input[placeholder$='for example']"  # the field of sentences
-PATIENCE = 25_000  # milliseconds, for a machine that does other things too
+PATIENCE = 90_000  # milliseconds, for a machine that does other things too
 
 
 def free_port() -> int:

@@ -202,6 +202,29 @@ def test_the_gallery_scrolls_on_grows_and_opens_an_image(page):
     dialog.wait_for(state="detached")
 
 
+def test_cards_that_stay_in_the_page_can_still_be_clicked(page):
+    """A link to the same answers and more of them: the first cards are not drawn anew, and are those of the link."""
+    cards_are = lambda n: page.wait_for_function(f'document.querySelectorAll("{CARD}").length === {n}')  # noqa: E731
+    page.set_viewport_size({**WIDE, "height": 4000})  # nothing scrolls, which would bring more answers
+    show(page, "Save and share")
+    ask(page, "a green ring")
+    cards_are(10)
+    page.get_by_role("button", name="more answers").click()
+    cards_are(20)
+    page.wait_for_timeout(500)
+    link = page.url
+    ask(page, "a blue ring")
+    ask(page, "a green ring")
+    cards_are(10)
+    page.get_by_label("Open a link").fill(link)
+    page.get_by_label("Open a link").press("Enter")
+    cards_are(20)
+    page.wait_for_timeout(500)
+    page.get_by_role("button", name="why?").first.click()
+    wait_for(page, "why dive-1 found answer 1")
+    page.set_viewport_size(WIDE)
+
+
 def test_an_image_is_asked_by_its_card_by_paste_and_by_drop(page):
     ask(page, "a red circle")
     page.get_by_role("button", name="similar").first.click()

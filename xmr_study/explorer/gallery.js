@@ -217,7 +217,8 @@ function render({ model, el }) {
   const draws = { header: drawHeader, controls: drawControls, said: drawSaid, asked: drawAsked, chips: drawChips, columns: drawColumns, opened: drawOpened };
   for (const [name, draw] of Object.entries(draws)) model.on(`change:${name}`, () => draw());
 
-  const scrolled = () => {
+  const scrolled = event => {
+    if (event.type === "scroll" && !event.target.contains(el)) return;  // a field or a panel inside, not the page
     const at = more.getBoundingClientRect();
     if (!more.hidden && !model.get("said").stop && at.y < innerHeight + 200 && at.y > 0 && scrolled.n !== columns.innerText.length) {
       scrolled.n = columns.innerText.length;  // asked once for what is shown
