@@ -293,7 +293,9 @@ def search(arguments: argparse.Namespace) -> int:
         lines = ["\nwhat adds to the scores", *explain.in_sentences(explain.explained(library, query, table))]
     value = {"answers": table.to_dict("records"), **table.attrs, "explained": lines[1:]}
     nearest = [f"{word} (as {other})" for word, other in table.attrs["nearest"].items()]
-    said = {"words that the method does not know": table.attrs["unknown_words"]}
+    near = ranking.near_words(library, table.attrs["unknown_words"])
+    unknown = [f"{w} (did you mean {near[w]}?)" if w in near else w for w in table.attrs["unknown_words"]]
+    said = {"words that the method does not know": unknown}
     said |= {"words without a training caption": nearest, "cut off, beyond what the method reads": [table.attrs["cut"]]}
     for title, words in said.items():
         if any(words):

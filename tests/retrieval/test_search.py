@@ -348,6 +348,8 @@ def test_commands(runs, libraries, folder, tmp_path, capsys):
     assert lines[0].split() == list(FLAT) and [line.split()[1] for line in lines[1:]] == expected["item"].tolist()
     assert float(lines[1].split()[2]) == pytest.approx(expected["score"].iloc[0], abs=1e-4)
     assert "does not know: zeppelin" in said.err
+    assert main(["search", str(out), "a red circlle"]) == 0
+    assert "does not know: circlle (did you mean circle?)" in capsys.readouterr().err
     assert main(["search", str(out), "--image", str(folder / "0.png"), "--explain", "-k", "2"]) == 0
     said = capsys.readouterr().out.splitlines()
     assert len(said) == 1 + 2 + 2 + 2 * 2, "a table, a heading, and for each similar image a line and its cells"
