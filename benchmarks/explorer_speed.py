@@ -1,9 +1,9 @@
 """How long the explorer takes on 5,000 images × 25,000 captions that are encoded: a sentence, a slider, an image, two
 methods.
 
-python benchmarks/explorer_speed.py [--method dive] [--width 1024]. The embeddings are random, the encoders real but
-untrained; times are what the kernel needs from a changed widget to the last message, medians of several. Memory is the
-peak of the process.
+python benchmarks/explorer_speed.py [--method dive] [--width 1024] [--images 5000]. There are five captions for each
+image. The embeddings are random, the encoders real but untrained; times are what the kernel needs from a changed widget
+to the last message, medians of several. Memory is the peak of the process.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from xmr_core.retrieval.library import Library
 from xmr_core.retrieval.ranking import Query
 from xmr_study.explorer.screen import Explorer
 
-IMAGES, CAPTIONS, WORDS, TIMES = 5_000, 25_000, 12, 7
+WORDS, TIMES = 12, 7
 
 
 def like(one, n: int, generator: torch.Generator):
@@ -48,9 +48,7 @@ def like(one, n: int, generator: torch.Generator):
     return EmbeddingSet(x, torch.ones(shape[:2], dtype=torch.bool))
 
 
-def library(
-    name: str, method: Method, prepared: Prepared, seed: int, n_images: int = IMAGES, n_captions: int = CAPTIONS
-) -> Library:
+def library(name: str, method: Method, prepared: Prepared, seed: int, n_images: int, n_captions: int) -> Library:
     """A method with random encodings of many items, and random images."""
     generator, split = torch.Generator().manual_seed(seed), prepared.splits["test"]
     with torch.inference_mode():
@@ -91,16 +89,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--method", default="dive")
     parser.add_argument("--width", type=int, default=1024)
+    parser.add_argument("--images", type=int, default=5000)
     asked = parser.parse_args()
+    n, n_captions = asked.images, 5 * asked.images
     prepared = prepare(DataConfig(size="tiny"))
     torch.manual_seed(0)
     method = build(asked.method, prepared.inputs, d=asked.width).eval()
-    mine = library(asked.method, method, prepared, 0)
+    mine = library(asked.method, method, prepared, 0, n, n_captions)
     explorer = Explorer(lambda label: mine, [asked.method])
     words = prepared.vocabulary.words[4:]
     sentences = [" ".join(words[(7 * n + m) % len(words)] for m in range(WORDS)) for n in range(TIMES + 1)]
     print(
-        f"{asked.method}, width {asked.width}, {IMAGES:,} images × {CAPTIONS:,} captions, {os.cpu_count()} cores, "
+        f"{asked.method}, width {asked.width}, {n:,} images × {n_captions:,} captions, {os.cpu_count()} cores, "
         f"torch on {torch.get_num_threads()} threads\n"
     )
     print("| what | median ms | longest ms |\n| --- | --- | --- |")
@@ -108,21 +108,21 @@ def main() -> None:
     again = itertools.count()
     image = lambda: explorer.ask(Query("image", item=f"i{next(again)}"))  # noqa: E731
     explorer.tell("sentence", value=sentences[-1])
-    assert f"{IMAGES:,} images ranked" in said(), said()
+    assert f"{n:,} images ranked" in said(), said()
     typed = [lambda s=s: explorer.tell("sentence", value=s) for s in sentences[:TIMES]]
-    timed("a typed sentence, 5,000 images", typed)
+    timed(f"a typed sentence, {n:,} images", typed)
     scales, has_alpha = np.linspace(0, 6, TIMES), "alpha" in mine.method.similarity.settings
     moves = [lambda a=a: explorer.tell("setting", place=0, name="alpha", value=float(2**a)) for a in scales]
     if has_alpha:
-        timed("α moved, 5,000 images", moves)
+        timed(f"α moved, {n:,} images", moves)
     timed("ten more answers", [lambda: explorer.tell("more")] * 3)
-    timed("an image, 25,000 captions", [image] * TIMES)
-    assert f"{CAPTIONS:,} captions ranked" in said(), said()
+    timed(f"an image, {n_captions:,} captions", [image] * TIMES)
+    assert f"{n_captions:,} captions ranked" in said(), said()
     if has_alpha:
-        timed("α moved, 25,000 captions", moves)
+        timed(f"α moved, {n_captions:,} captions", moves)
     if mine.method.similarity.symmetric:
         similar = lambda: explorer.ask(Query("image", item=f"i{next(again)}", similar=True))  # noqa: E731
-        timed("images like an image, 5,000 images", [similar] * TIMES)
+        timed(f"images like an image, {n:,} images", [similar] * TIMES)
     explorer.tell("method", place=1, value=asked.method)
     timed("an image, the method beside itself", [image] * TIMES)
     print(f"\npeak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GiB")

@@ -434,14 +434,26 @@ def test_photographs_have_their_shape_name_captions_and_split(libraries, file, t
     assert size_of(out[0]["html"]) == (300, 600) and (out[0]["column"], out[0]["row"]) == (0, row)
     assert "drawn scenes only" in explorer.gallery.header, "a model of drawings says so of photographs"
     explorer.tell("doubles")
-    assert [[item["id"] for item in items(explorer, n)] for n in (0, 1)] == [["tall.jpg"], ["wide.png"]]
-    assert "split test" in html(explorer)[0] and "1 of them are in two splits" in asked(explorer)
+    assert [item["id"] for item in items(explorer)] == ["tall.jpg", "wide.png"] == explorer.frame()["item"].tolist()
+    assert "split test" in html(explorer)[0] and "1 of 1 lie in two splits" in asked(explorer)
+    assert all("<div>1. " in text for text in html(explorer)), "one pair, one number"
     explorer.tell("back")
     assert "a red circle" in asked(explorer)
 
 
 def size_of(text: str) -> tuple[int, int]:
     return Image.open(io.BytesIO(base64.b64decode(re.search(r"base64,([^']+)", text)[1]))).size
+
+
+def test_a_query_and_its_answers_reach_the_page_together(explorer, monkeypatch):
+    """Else a card of the answers before could be pressed below the new query."""
+    explorer.begin()
+    told = []
+    monkeypatch.setattr(
+        type(explorer.gallery), "send_state", lambda self, key=None: told.append({*np.atleast_1d([*key])})
+    )
+    ask(explorer, "a blue ring")
+    assert {"asked", "columns", "view"} in [names & {"asked", "columns", "view"} for names in told]
 
 
 def test_marks_are_kept_and_taken_back_and_change_r_precision(explorer, libraries, file):
@@ -626,6 +638,8 @@ def test_what_takes_long_leaves_the_page_free_and_can_be_left(libraries):
 def test_a_click_on_answers_that_have_changed_since_is_refused(explorer):
     ask(explorer, "a red circle")
     view = explorer.gallery.view
+    explorer.tell("more")
+    assert explorer.gallery.view == view, "more answers are none that have changed"
     ask(explorer, "a blue ring")
     explorer.tell("mark", column=0, row=0, verdict="right", view=view)
     assert "have changed" in said(explorer) and not explorer.marks.judgments.verdicts

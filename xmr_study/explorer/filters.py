@@ -191,14 +191,14 @@ def disagreements(first: Library, second: Library, seed: int = 0) -> list[Query]
     return [query for _, query in sorted(rows, key=lambda row: row[0])]
 
 
-def doubles(library: Library, most: int = 60) -> list[tuple[Ranking, list[str]]]:
-    """Pairs of images that look most alike to a method, the closest first: for each half of the pairs, the images with
-    the cosines of their vectors (export.vectors_of) as scores, and a note for a pair that lies in two splits, which
-    leaks from one into the other.
+def doubles(library: Library, most: int = 60) -> tuple[Ranking, list[str]]:
+    """(pairs of images that look most alike to a method, a note for each image). Pair n stands in two rows that follow
+    each other and have rank n; its score is the cosine of the two vectors (export.vectors_of). The note says the split
+    of an image whose pair lies in two, which leaks from one into the other.
 
     >>> from xmr_core.retrieval import example_library
-    >>> [half.order.tolist() for half, _ in doubles(example_library(), most=1)]
-    [[0], [1]]
+    >>> doubles(example_library(), most=1)[0].order.tolist()
+    [0, 1]
     """
     vectors = torch.nn.functional.normalize(torch.from_numpy(vectors_of(library.images)), dim=-1)
     best = [torch.topk(block @ vectors.T, min(4, len(vectors))) for block in vectors.split(_BLOCK)]
@@ -207,15 +207,11 @@ def doubles(library: Library, most: int = 60) -> list[tuple[Ranking, list[str]]]
     for first, row in enumerate(zip(other.tolist(), scores.tolist(), strict=True)):
         pairs |= {(min(first, p), max(first, p)): score for p, score in zip(*row, strict=True) if p != first}
     closest = sorted(pairs, key=lambda pair: -pairs[pair])[:most]
-    splits, values, halves = library.split_of_each("images"), np.array([pairs[p] for p in closest]), []
-    for half in range(2):
-        order = np.array([pair[half] for pair in closest], np.int64)
-        table = answer_table(library, "images", order, values)
-        notes = [
-            f"split {splits[o]}" if splits[a] != splits[b] else "" for o, (a, b) in zip(order, closest, strict=True)
-        ]
-        halves.append((Ranking("images", values, order, table, _NO_ROWS, among=order), notes))
-    return halves
+    splits, order = library.split_of_each("images"), np.array(closest, np.int64).reshape(-1)
+    values = np.repeat([pairs[pair] for pair in closest], 2)
+    table = answer_table(library, "images", order, values).assign(rank=1 + np.arange(len(order)) // 2)
+    notes = [f"split {splits[p]}" if splits[pair[0]] != splits[pair[1]] else "" for pair in closest for p in pair]
+    return Ranking("images", values, order, table, _NO_ROWS, among=order), notes
 
 
 def unjudged_queries(library: Library, judgments: Judgments, seed: int = 0) -> list[Query]:

@@ -57,46 +57,48 @@ function render({ model, el }) {
     drawing = false;
     if (key) [...el.querySelectorAll("[data-key]")].find(e => e.dataset.key === key)?.focus({ preventScroll: true });
   };
-  const makeControl = ({ kind, label, tip, act, off, on, fields, value, hint, options, span }) => {
+  const makeControl = ({ kind, label, tip, act, fields, value, hint, span }) => {  // what is typed in it stays
     if (kind === "button") {
-      const made = Object.assign(button(label, tip, act, fields), { disabled: off });
-      if (act === "panel") made.setAttribute("aria-pressed", on);
-      return made;
+      const made = button(label, tip, act, fields);
+      const update = ({ tip, off, on }) => {
+        Object.assign(made, { title: tip, disabled: off });
+        if (act === "panel") made.setAttribute("aria-pressed", on);
+      };
+      return Object.assign(made, { update });
     }
-    const number = typeof value === "number" && kind !== "choice";
+    const number = typeof value === "number" && kind !== "choice", note = make("span");
+    const input = kind === "choice" ? make("select") : make("input", { type: span ? "range" : number ? "number" : "text", min: 0 });
+    if (span) Object.assign(input, { min: span[0], max: span[1], step: 0.5 });
+    let described, sent = input.value;  // by Python; to Python
     const told = () => {
       sent = input.value;
       tell(act, { ...fields, value: span ? 2 ** input.value : number ? +input.value : input.value });
     };
-    const input = kind === "choice"
-      ? make("select", {}, ...options.map(([text, value]) => make("option", { value, textContent: text })))
-      : make("input", { type: span ? "range" : number ? "number" : "text", placeholder: hint, min: 0 });
-    if (span) Object.assign(input, { min: span[0], max: span[1], step: 0.5 });
-    input.value = span ? Math.log2(value) : value;
-    let sent = input.value;
     const changed = () => { if (input.value !== sent && !drawing) told(); };
     const again = ["sentence", "keep", "open"].includes(act);  // also what was told before
     input.onkeydown = ({ key }) => { if (key === "Enter") again ? told() : changed(); };
     if (act !== "sentence") input.onchange = changed;
-    const [described, typed] = [input.value, () => kind === "field" && input.value !== sent];
     input.dataset.key = [label, act].join();
     input.setAttribute("aria-label", label || hint);
-    const made = make("label", { className: `xmr-field-${act}` }, label, " ", input, span && ` ${+value.toPrecision(3)}`);
-    const reset = () => { if (kind !== "field") input.value = sent = described; };
-    const type = text => { input.value = text; };
-    return Object.assign(made, { own: label + act, reset, typed: () => typed() && input.value, type });
+    const update = ({ value, options, hint }) => {
+      if (kind === "choice") input.replaceChildren(...options.map(([text, value]) => make("option", { value, textContent: text })));
+      else input.placeholder = hint;
+      const typing = kind === "field" && input.value !== sent, refused = kind === "field" && value === described;
+      if (!typing && !refused) input.value = span ? Math.log2(value) : value;
+      if (!typing) sent = input.value;
+      if (span) note.textContent = ` ${+value.toPrecision(3)}`;
+      described = value;
+    };
+    return Object.assign(make("label", { className: `xmr-field-${act}` }, label, " ", input, note), { update });
   };
-  const area = () => {  // controls of one place; one that Python describes as before stays, with what is being typed
-    let before = new Map();
-    return all => {
-      const keyed = all.map(control => [JSON.stringify(control), control]), now = new Map();
-      for (const [key, control] of keyed) {
-        const old = [...before.values()].find(e => e.typed?.() && e.own === control.label + control.act);
-        now.set(key, before.get(key) ?? makeControl(control));
-        if (old && old !== now.get(key)) now.get(key).type?.(old.typed());  // what is being typed is not lost
-      }
-      before = now;
-      return keyed.map(([key]) => now.get(key));
+  const area = () => {  // controls of one place; without an argument they show again what holds
+    let before = new Map(), last = [];
+    return (all = last) => {
+      const now = new Map(all.map(control => [[control.label, control.act, JSON.stringify(control.fields)].join(), control]));
+      const made = [...now].map(([key, control]) => [key, before.get(key) ?? makeControl(control)]);
+      made.forEach(([key, element]) => element.update(now.get(key)));
+      [before, last] = [new Map(made), all];
+      return made.map(([, element]) => element);
     };
   };
   const [ofTop, ofQuery, ofChips] = [area(), area(), area()];
@@ -137,10 +139,10 @@ function render({ model, el }) {
   let shownBefore = [];  // the head and the items of each column, as texts
   const drawColumns = keeping(() => {
     const now = model.get("columns").map(({ head, items }) => [model.get("view") + head, ...items.map(item => JSON.stringify(item))]);
-    const drawn = model.get("columns").map(({ head, items, texts }, n) => {
+    const drawn = model.get("columns").map(({ head, items, texts, pairs }, n) => {
       const old = shownBefore[n] ?? [], grown = old.length && old.every((text, at) => text === now[n][at]);
       const cards = items.map((item, row) => [item, n, row]).slice(grown ? old.length - 1 : 0);
-      const grid = grown ? columns.children[n].lastChild : make("div", { className: `xmr-grid ${texts ? "xmr-texts" : ""}` });
+      const grid = grown ? columns.children[n].lastChild : make("div", { className: `xmr-grid ${texts ? "xmr-texts" : ""} ${pairs ? "xmr-pairs" : ""}` });
       grid.append(...cards.map(card => drawCard(...card)));  // what is there stays, also under the pointer
       return grown ? columns.children[n] : make("div", { className: "xmr-column" }, make("div", { innerHTML: head }), grid);
     });
@@ -162,6 +164,7 @@ function render({ model, el }) {
     if (!card) return;
     const where = { column, row, view: model.get("view") };
     const close = button("close", `close what is said of answer ${row + 1}`, "why", where);
+    close.dataset.key += ",close";  // else the card's own button would get the keyboard
     const panel = make("div", { className: "xmr-panel" }, close, make("div", { innerHTML: html }));
     panel.onkeydown = event => { if (event.key === "Escape") close.click(); };
     card.classList.add("xmr-open");
@@ -173,7 +176,7 @@ function render({ model, el }) {
     const status = make("span", { className: `xmr-${kind}`, textContent: text });
     status.setAttribute("role", "status");
     said.replaceChildren(status, stop ? button("Stop", "leave it, and go on with what is shown", "stop") : "");
-    if (kind !== "busy") for (const made of controls.querySelectorAll("label")) made.reset();  // to what holds
+    if (kind !== "busy") ofTop();
     el.classList.toggle("xmr-waiting", kind === "busy");
     el.classList.toggle("xmr-stale", stale);  // answers to another query than the one that was refused
     el.setAttribute("aria-busy", kind === "busy");
@@ -214,7 +217,7 @@ function render({ model, el }) {
     if (now) history.replaceState(null, "", now);
   });
   const drawHeader = () => { header.innerHTML = model.get("header"); };
-  const draws = { header: drawHeader, controls: drawControls, said: drawSaid, asked: drawAsked, chips: drawChips, columns: drawColumns, opened: drawOpened };
+  const draws = { header: drawHeader, controls: drawControls, said: drawSaid, asked: drawAsked, chips: drawChips, columns: drawColumns, view: drawColumns, opened: drawOpened };
   for (const [name, draw] of Object.entries(draws)) model.on(`change:${name}`, () => draw());
 
   const scrolled = event => {

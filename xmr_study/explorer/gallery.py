@@ -34,7 +34,7 @@ class Gallery(anywidget.AnyWidget):
     _esm = Path(__file__).with_name("gallery.js")
     said, asked, opened, thumbs = (traitlets.Dict().tag(sync=True) for _ in range(4))
     controls, columns, chips = (traitlets.List().tag(sync=True) for _ in range(3))
-    view = traitlets.Int().tag(sync=True)  # a number that other answers raise
+    view = traitlets.Int().tag(sync=True)  # a number that every other state raises, and more answers do not
     header, address = (traitlets.Unicode().tag(sync=True) for _ in range(2))
 
     def __init__(self, told: Callable[[dict, Sequence[bytes]], None]):
@@ -46,7 +46,7 @@ class Gallery(anywidget.AnyWidget):
         """Show answers. Images that were not shown before are sent along. keep: leave open what is said of one."""
         new = {item["at"] for column in columns for item in column["items"] if item["at"]} - self._sent
         with self.hold_sync():
-            self.opened, self.view = (self.opened, self.view) if keep else ({}, self.view + (columns != self.columns))
+            self.opened = self.opened if keep else {}
             self.thumbs, self.columns = thumbnails(library, new), columns
         self._sent |= new
 
@@ -64,7 +64,8 @@ def column(
     similar: bool = False,
 ) -> dict[str, object]:
     """The answers of one method: 'head' (HTML), whether they are 'texts', whether there are 'more', and 'items', each
-    with its 'id', 'html', 'verdict', the id of its image ('at', '' for a caption), and what it 'asks'.
+    with its 'id', 'html', 'verdict', the id of its image ('at', '' for a caption), and what it 'asks'. A view of its
+    own may add: 'plain' to items without a mark and a why, 'pairs' for two items in a row.
 
     verdicts: of each answer. notes: a small line for each answer, or none. similar: images like one can be asked for.
     """
@@ -101,6 +102,8 @@ def query_of(
     shown = f"<b>“{escape(text)}”</b>"
     if image:
         shown = f"<img src='{image}' alt='the image that was the query' class='xmr-asked'><div>{escape(text)}</div>"
+    if query.words or query.like or query.unlike:
+        shown += "<div class='xmr-soft'>scores: sums of standard deviations above the mean image</div>"
     for (label, own), ranking in zip(libraries.items(), rankings, strict=False):
         meant = near_words(own, ranking.unknown_words)
         close = {word: f" (did you mean <i>{escape(other)}</i>?)" for word, other in meant.items()}

@@ -9,7 +9,7 @@ tells before they are in the page, and fits them into their place, which plotly 
 size.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from html import escape
 from importlib.util import find_spec
 from itertools import cycle
@@ -24,6 +24,7 @@ from xmr_core.base.errors import require
 from xmr_core.retrieval.library import Library
 from xmr_core.retrieval.ranking import Ranking
 from xmr_study.explorer.item_map import cluster_names, map_frame
+from xmr_study.plots.style import COLOURS
 
 _SCRIPT = """
 function render({ model, el }) {
@@ -103,18 +104,7 @@ class MapPage(anywidget.AnyWidget):
 
 _HEIGHT = 460  # pixels
 _LAYOUTS = [("PCA", "pca"), ("t-SNE", "tsne")] + [("UMAP", "umap")] * (find_spec("umap") is not None)
-_COLOURS = (
-    "#0173b2",
-    "#de8f05",
-    "#029e73",
-    "#cc78bc",
-    "#ca9161",
-    "#949494",
-    "#56b4e9",
-    "#d55e00",
-    "#8172b3",
-    "#332211",
-)
+_COLOURS = COLOURS.as_hex()
 _MOST_SHARP = 10_000  # points that are drawn at twice the resolution
 _MOST_LETTERS = 80  # of a caption that the pointer shows
 
@@ -226,8 +216,9 @@ class MapPanel:
             self.widget.children = (*self.widget.children, self.page)
         self._paint()
         self._light()
-        close(self.place.children)
-        self.place.children = (figure,)
+        old, self.place.children = self.place.children, (figure,)
+        for drawn in old:
+            drawn.close()  # otherwise the page would keep it
 
     def _paint(self) -> None:
         """Colour the points by groups."""
@@ -275,10 +266,3 @@ class MapPanel:
     def _at(self, trace: int, point: int) -> tuple[str, int]:
         modality, table = self._tables[trace]
         return modality, int(table.iloc[point]["position"])
-
-
-def close(widgets: Sequence[w.Widget]) -> None:
-    """Close widgets that will not be shown again, and those inside them; otherwise the page would keep them all."""
-    for widget in widgets:
-        close(getattr(widget, "children", ()))
-        widget.close()

@@ -56,6 +56,7 @@ STYLE = f"""<style>
 .xmr-grid {{display:grid; grid-template-columns:repeat(auto-fill,minmax(min(var(--xmr-size,156px),100%),1fr));
   grid-auto-flow:row dense; gap:6px; overflow:visible; margin:0}}
 .xmr-grid.xmr-texts {{grid-template-columns:minmax(0,1fr)}}
+.xmr-grid.xmr-pairs {{grid-template-columns:repeat(2,minmax(0,calc(var(--xmr-size,156px)*1.2)))}}
 .xmr-card {{border:2px solid var(--xmr-line); border-radius:4px; padding:4px; margin:0; overflow:hidden; width:auto;
   display:flex; flex-direction:column; justify-content:space-between; box-sizing:border-box; min-width:0}}
 .xmr-texts > .xmr-card {{flex-direction:row; align-items:center; gap:8px}}

@@ -71,7 +71,7 @@ class Explorer:
         if not labels or not 1 <= k <= MOST_ANSWERS:
             raise BadInput(f"give at least one method, and k from 1 to {MOST_ANSWERS}; got {[*labels]} and k={k}.")
         self._open, self.labels, self.libraries = open_library, tuple(labels), {}
-        self.state, self.rankings, self.k = State((labels[0],)).show(k), [], k
+        self.state, self.rankings, self.k, self.pairs = State((labels[0],)).show(k), [], k, None
         self._view, self.seed, self._draws = sharing.view_of(view) if view else None, seed, seed
         self._busy, self._waiting = False, []  # of what goes on in the background, each a list of one text
         self.heard: dict[str, None] = {}  # warnings while a library was opened, each once
@@ -215,7 +215,10 @@ class Explorer:
             self.gallery.chips = []
         old, self.state, self.rankings = (self.state, self.rankings), state, rankings
         try:
-            self._show(keep)
+            with self.gallery.hold_sync():  # a query never stands above the answers to the one before
+                if state.show(1) != old[0].show(1) or state.steps_from(old[0]) or self.pairs is not None:
+                    self.gallery.view += 1
+                self._show(keep)
         except Exception:  # the answers that are shown are those of the state
             self.state, self.rankings = old
             raise
@@ -264,7 +267,7 @@ class Explorer:
         return f"{label}, {('left', 'right')[column]}" if self.state.methods.count(label) > 1 else label
 
     def _show(self, keep: bool = False) -> None:
-        query, libraries = self.state.query, self._shown_libraries()
+        query, libraries, self.pairs = self.state.query, self._shown_libraries(), None
         columns, shown = [], dict(zip(self.state.methods, libraries, strict=True))
         similar = self._compares_images()
         text, self.gallery.asked = gallery.query_of(query, shown, self.rankings, similar)
@@ -336,16 +339,16 @@ class Explorer:
     def _doubles(self) -> None:
         """Show the images that look most alike, pair by pair."""
         library = self._shown_libraries()[0]
-        columns, leaks = [], 0
-        for n, (ranking, notes) in enumerate(doubles(library)):
-            title = ("one image", f"what looks most like it to {library.label}")[n]
-            columns.append(gallery.column(library, ranking, title, [""] * len(notes), notes, self._compares_images()))
-            leaks = sum("split" in note for note in notes)
-        for item in (item for column in columns for item in column["items"]):
-            item["plain"] = True
-        self.gallery.asked = {"html": f"Look-alikes, the closest first; {leaks} of them are in two splits."}
-        self.gallery.fill(library, columns)
-        self._say(f"{len(columns[0]['items'])} pairs by {library.label}; Back or a sentence leaves this view.")
+        self.pairs, notes = doubles(library)
+        n, title = len(notes) // 2, f"what looks most alike to {library.label}"
+        column = gallery.column(library, self.pairs, title, [""] * len(notes), notes, self._compares_images())
+        column |= {"pairs": True, "items": [item | {"plain": True} for item in column["items"]]}
+        leaks = sum(map(bool, notes)) // 2
+        told = f"Look-alikes, a pair in each row, the closest first; {leaks} of {n} lie in two splits."
+        with self.gallery.hold_sync():
+            self.gallery.view, self.gallery.asked = self.gallery.view + 1, {"html": told}
+            self.gallery.fill(library, [column])
+        self._say(f"{n} pairs by {library.label}; Back or a sentence leaves this view.")
         self._remember(lambda old=self.state: self._go(old, step=False))
 
     def _select(self, rows: pd.DataFrame | None) -> None:
@@ -503,8 +506,10 @@ class Explorer:
         self._remember(lambda: mark(before))
 
     def frame(self) -> pd.DataFrame:
-        """The answers that are shown: a row for each, with its query, method, rank, item, score and mark. Raises:
-        BadInput before the first query."""
+        """The answers that are shown: a row for each, with its query, method, rank, item, score and mark; of
+        look-alikes two for each pair, with its number, item and score. Raises: BadInput before the first query."""
+        if self.pairs is not None:
+            return self.pairs.table
         if (query := self.state.query) is None:
             raise BadInput("nothing has been asked yet; type a sentence first.")
         tables = []

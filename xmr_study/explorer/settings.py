@@ -14,7 +14,7 @@ from xmr_core.retrieval.ranking import Query, Ranking, Settings
 from xmr_core.similarities.gaussian import distances_of
 from xmr_study.explorer import filters
 from xmr_study.explorer.filters import MARKS, Filter, disagreements, query_key, unjudged_queries
-from xmr_study.explorer.state import ambiguous_queries, hard_query, random_query, unsure_queries
+from xmr_study.explorer.state import ambiguous_queries, hard_query, random_query, unequal_counts, unsure_queries
 
 Control = dict[str, object]  # of the page, as the script draws it: its 'kind', its 'label', and what it tells Python
 
@@ -92,7 +92,7 @@ DRAWS: dict[str, tuple[str, str, Draw]] = {  # button → (tooltip, what it need
     "Random caption": ("a caption of the corpus", "captions", lambda own, _, n: random_query(own[0], "caption", n)),
     "Hard": ("a caption whose first answer is wrong", "captions", lambda own, _, n: hard_query(own[0], seed=n)),
     "Ambiguous": (
-        "a caption that many images fit", "captions", lambda own, _, n: _first(ambiguous_queries(own[0]), n)
+        "a caption that many images fit", "unequal", lambda own, _, n: _first(ambiguous_queries(own[0]), n)
     ),
     "Unsure": ("what the first method is least sure of", "uncertainty", _unsure),
     "Disagree": ("a caption that the two methods answer most differently", "two methods", _disagree),
@@ -107,6 +107,7 @@ _LACKING: dict[str, tuple[str, Callable[[Sequence[Library]], bool]]] = {  # need
         "the method compares images with captions only, and here are none",
         lambda own: own[0].captions is not None or own[0].method.similarity.symmetric,
     ),
+    "unequal": ("every caption has as many known right answers", lambda own: unequal_counts(own[0]) is not None),
     "uncertainty": (
         "the first method does not say how sure it is",
         lambda own: own[0].uncertainty("images" if own[0].captions is None else "captions") is not None,

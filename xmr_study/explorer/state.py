@@ -119,16 +119,19 @@ def hard_query(
     raise BadInput(f"the best answers to {min(tries, len(ids))} random {kind}s were all right; none of them is hard.")
 
 
-def ambiguous_queries(library: Library, kind: str = "caption", n: int = 10) -> Sequence[Query]:
-    """Items with the most right answers, by the relevance set with the most pairs ('exhaustive' on scenes).
-
-    Raises: BadInput without relevance sets, or where every item has equally many right answers.
-    """
+def unequal_counts(library: Library, kind: str = "caption") -> np.ndarray | None:
+    """How many right answers each item has, by the relevance set with the most pairs ('exhaustive' on scenes); None
+    without relevance sets, or where all have as many."""
     relevances = [r if kind == "caption" else r.transpose() for r in library.relevance_sets.values()]
-    largest = max(relevances, key=lambda r: r.counts.sum(), default=None)
-    if largest is None or largest.counts.min() == largest.counts.max():
+    counts = max((r.counts for r in relevances), key=np.sum, default=np.zeros(1))
+    return None if counts.min() == counts.max() else counts
+
+
+def ambiguous_queries(library: Library, kind: str = "caption", n: int = 10) -> Sequence[Query]:
+    """Items with the most right answers, by `unequal_counts`. Raises: BadInput where that is None."""
+    if (counts := unequal_counts(library, kind)) is None:
         raise BadInput(f"every {kind} of this library has as many known right answers; none is more ambiguous.")
-    return _queries(library, kind, largest.counts, n)
+    return _queries(library, kind, counts, n)
 
 
 def unsure_queries(library: Library, kind: str = "caption", n: int = 10) -> Sequence[Query]:
