@@ -33,6 +33,7 @@ from xmr_study.protocol import (
     RATE,
     RATES,
     chosen_rate,
+    family,
     labels,
     light,
     tried,
@@ -150,7 +151,8 @@ def page() -> str:
     rows, curves = protocol_rows(), protocol_curves()
     methods, photographs, verdicts = protocol_results(), flickr_results(rows, curves), ledger()
     points, gains = budget_points(rows, labels()), ambiguity_gains(ambiguity_points(rows))
-    stored(plots.pareto(methods, labels()), "abstract")
+    families = {label: family(label) for label in labels()}
+    stored(plots.pareto(methods.drop(columns="train seconds"), families), "abstract")
     stored(plots.budget_curves(points, labels()), "budget_curves")
     stored(plots.ambiguity_curves(gains, labels()), "ambiguity")
     means = {}

@@ -166,6 +166,17 @@ def _compares_pairs(method: str, key: tuple) -> bool:
     return built.similarity.compares in ("tokens", "graphs")
 
 
+def family(label: str) -> str:
+    """What a label makes of an item.
+
+    >>> family("SAF"), family("DivE"), family("VSE++")
+    ('words and regions, compared pair by pair', 'a set or a distribution', 'one vector')
+    """
+    if compares_pairs(label):
+        return "words and regions, compared pair by pair"
+    return "a set or a distribution" if variants()[label][0] in ("pvse", "dive", "pcme", "pcme++") else "one vector"
+
+
 def base_of(label: str) -> str:
     """The compared variant whose learning rate a label takes: of the same method, with most of its options; for a
     method that is compared under no label of its own, the label itself.

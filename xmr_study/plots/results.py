@@ -1,16 +1,27 @@
 """Figures of the study's rows: budgets, the ledger of claims, costs, and quality against them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogFormatter, NullFormatter
 
-from xmr_study.plots.style import COLOURS, PAGE, legend_below, line_style, method_style, plain_numbers, start, wrapped
+from xmr_study.plots.style import (
+    COLOURS,
+    MARKERS,
+    PAGE,
+    legend_below,
+    line_style,
+    method_style,
+    name_points,
+    plain_numbers,
+    start,
+    wrapped,
+)
 
 
 def budgets(table: pd.DataFrame) -> Figure:
@@ -213,41 +224,50 @@ def _draw_slope(ax: Axes) -> None:
 _COSTS = {"scoring ms": "scoring 1,000 × 5,000 items (ms)", "train seconds": "training (seconds of a core)"}
 
 
-def pareto(table: pd.DataFrame, order: Sequence[str] = ()) -> Figure:
-    """Annotated RSUM with its interval against each cost on a logarithmic axis; the steps join the methods that no
-    other one beats in both.
+def pareto(table: pd.DataFrame, families: Mapping[str, str] | None = None) -> Figure:
+    """Annotated RSUM with its interval against each cost on a logarithmic axis, a panel each, with a name at each
+    point; the steps join the methods that no other one beats in both. Ranges of families that do not meet are shaded.
 
-    table: of study.protocol_results; a cost that no line has gets no panel. order: all labels, so that a method looks
-    alike in every figure; those of the table by default.
+    table: of study.protocol_results; a cost that no line has gets no panel. families: label → the family, by which it
+    is coloured.
 
     >>> line = {"label": "DivE", "rsum": 9.0, "rsum low": 8.0, "rsum high": 9.5, "train seconds": 3.0}
-    >>> len(pareto(pd.DataFrame([line])).axes)
-    1
+    >>> [text.get_text() for text in pareto(pd.DataFrame([line])).axes[0].texts]
+    ['DivE']
     """
     costs = [name for name in _COSTS if name in table and table[name].notna().any()]
-    fig, axes = start(PAGE / 2 * max(1, len(costs)), 4.4, columns=max(1, len(costs)), sharey=True)
+    fig, axes = start(PAGE, 4.2 * max(1, len(costs)), rows=max(1, len(costs)))
+    family = table["label"].map(lambda label: (families or {}).get(label, "methods"))
     for ax, cost in zip(axes, costs, strict=False):
-        for label, own in table.groupby("label", sort=False):
+        spans = []
+        for n, (name, own) in enumerate(table[table[cost].notna()].groupby(family, sort=False)):
             ends = own[["rsum", "rsum low", "rsum high"]].set_axis(["value", "low", "high"], axis=1)
-            style = _trade_offs_style(label, order or [*table["label"]])
-            faint = {"mfc": to_rgba(style["color"], 0.4), "ls": ""}  # translucent: two methods may stand in one place
-            _draw_line(ax, own[cost], ends, label, style | faint)
+            _draw_line(ax, own[cost], ends, name, {"color": COLOURS[n], "marker": MARKERS[n], "ls": ""})
+            spans.append((own[cost].min() / 1.25, own[cost].max() * 1.25, COLOURS[n]))
+        if all(high < low for (_, high, _), (low, _, _) in pairwise(sorted(spans))):
+            for low, high, colour in spans:
+                ax.axvspan(low, high, color=colour, alpha=0.08, lw=0, zorder=0)
         own = table[table[cost].notna()].sort_values([cost, "rsum"], ascending=[True, False])
         front = own[own["rsum"] > own["rsum"].cummax().shift(fill_value=float("-inf"))]
         style = {"color": "0.6", "lw": 1, "zorder": 0, "drawstyle": "steps-post"}
         ax.plot(front[cost], front["rsum"], label="no other is both better and cheaper", **style)
-        ax.set(xscale="log", xlabel=_COSTS[cost])
+        ax.set(xscale="log", xlabel=_COSTS[cost], ylabel="RSUM annotated (of 600)")
+        ax.margins(x=0.12)
         plain_numbers(ax)
         ax.xaxis.set_minor_formatter(LogFormatter(minor_thresholds=(1, 0.5)))  # 200, where a panel has no 100 or 1000
-    axes[0].set_ylabel("RSUM annotated (%)")
-    legend_below(fig, axes[0], 4)
+    legend_below(fig, axes[0], 2)
+    fig.canvas.draw()  # names stand beside points whose place is known
+    for ax, cost in zip(axes, costs, strict=False):
+        own = table[table[cost].notna()]
+        name_points(ax, own[cost], own["rsum"], own["label"])
     return fig
 
 
 def budget_curves(points: pd.DataFrame, order: Sequence[str] = ()) -> Figure:
     """Annotated RSUM after each budget, over epochs and over seconds of training; the bar goes from low to high.
 
-    points: columns label, epochs, seconds, rsum, low, high. order: as of `pareto`.
+    points: columns label, epochs, seconds, rsum, low, high. order: all labels, so that a
+    method looks alike in every figure; those of the table by default.
 
     >>> line = {"label": "DivE", "epochs": 8, "seconds": 3.0, "rsum": 9.0, "low": 8.0, "high": 9.5}
     >>> len(budget_curves(pd.DataFrame([line])).axes)
@@ -270,7 +290,7 @@ def ambiguity_curves(gains: pd.DataFrame, order: Sequence[str] = ()) -> Figure:
     """What each choice gains over ambiguity, one panel for each kind of choice and what it is compared with; the bar
     goes from the lowest to the highest gain of a seed.
 
-    gains: columns what, label, against, ambiguity, gain, lowest, highest. order: as of `pareto`.
+    gains: columns what, label, against, ambiguity, gain, lowest, highest. order: as of `budget_curves`.
 
     >>> line = {"what": "sets", "label": "DivE", "against": "VSE∞", "ambiguity": 0.1, "gain": 2.0}
     >>> [ax.get_title() for ax in ambiguity_curves(pd.DataFrame([line | {"lowest": 1, "highest": 3}])).axes]

@@ -10,6 +10,7 @@ import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator
+from matplotlib.transforms import Bbox
 
 from xmr_core.base.paths import plain_math, printable
 
@@ -52,6 +53,29 @@ def legend_below(fig: Figure, axes: Axes | Sequence[Axes], columns: int = 0) -> 
     """One legend for all panels, below them. columns: 0 for one line."""
     named = {label: h for ax in np.atleast_1d(axes) for h, label in zip(*ax.get_legend_handles_labels(), strict=True)}
     fig.legend(named.values(), named, loc="outside lower center", ncols=columns or len(named), frameon=False)
+
+
+_BESIDE = [(6, 0), (-6, 0), (0, 7), (0, -7), (5, 6), (5, -6), (-5, 6), (-5, -6), (8, 13), (-8, 13), (8, -13), (-8, -13)]
+
+
+def name_points(ax: Axes, x: Sequence[float], y: Sequence[float], names: Sequence[str]) -> None:
+    """Write a name beside each point, where it covers no other name and no point. The figure was drawn before."""
+    places = ax.transData.transform(np.column_stack([x, y]))
+    taken = [Bbox.from_bounds(*place - 4, 8, 8) for place in places]
+    for *place, name in zip(x, y, names, strict=True):
+        for right, up in _BESIDE:
+            sides = {
+                "ha": ("right", "center", "left")[np.sign(right) + 1],
+                "va": ("top", "center", "bottom")[np.sign(up) + 1],
+            }
+            text = ax.annotate(name, place, (right, up), textcoords="offset points", fontsize=8, **sides)
+            box = text.get_window_extent()
+            if ax.bbox.contains(box.x0, box.y0) and ax.bbox.contains(box.x1, box.y1) and not box.count_overlaps(taken):
+                break
+            text.remove()
+        else:
+            text = ax.annotate(name, place, _BESIDE[0], textcoords="offset points", fontsize=8)
+        taken.append(text.get_window_extent())
 
 
 def plain_numbers(ax: Axes, ticks: Collection[float] | None = None) -> None:
