@@ -171,6 +171,7 @@ def page() -> str:
     width = decision.verdicts(records.results(), CAPACITY_CLAIMS).set_index("claim")
     if width["verdict"].tolist() != ["held", "held", "undecided"]:
         raise SystemExit(f"error: {TEXT.name} says otherwise of width than {width['verdict'].to_dict()}.")
+    one_element = decision.paired(records.results(), RSUM, ("DivE, 1 × 256",), ("DivE",))
     constant = verdicts["claim"].str.startswith("vse2ad-negatives") & verdicts["verdict"].isin(DECIDED)
     counts = verdicts["verdict"].value_counts()
     return TEXT.read_text(encoding="utf-8").format(
@@ -182,6 +183,7 @@ def page() -> str:
         dive_short=short["DivE"]["value"].mean(),
         wide=width.loc["capacity-storage"],
         dear=width.loc["capacity-cost"],
+        narrow=-one_element.mean(),
         shared=len(both),
         tau=kendalltau(both["rsum_x"], both["rsum_y"]).statistic,
         constant=constant.sum(),

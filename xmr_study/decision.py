@@ -111,9 +111,9 @@ def levels(rows: pd.DataFrame, names: Sequence[str], measure: Measure = RSUM) ->
     for (name, c), estimate in zip(own.items(), moderated([*own.values()]), strict=True):
         fell = rows[(rows["label"] == name) & rows["collapsed"]].set_index(["world", "seed"]).index
         stood = c.differences[~c.differences.index.isin(fell)]
-        share = 100 * (1 - len(stood) / len(c.differences))
+        share, without = 100 * (1 - len(stood) / len(c.differences)), stood.groupby("world").mean().mean()
         means = (estimate.mean, *estimate.interval())
-        lines.append((name, len(c.differences), *means, _by_world(c.differences, ""), share, stood.mean()))
+        lines.append((name, len(c.differences), *means, _by_world(c.differences, ""), share, without))
     columns = ["label", "runs", "mean", "low", "high", "by world", "collapsed", "mean without"]
     return pd.DataFrame(lines, columns=columns).sort_values("mean", ascending=False, ignore_index=True)
 

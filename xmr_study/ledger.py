@@ -7,10 +7,11 @@ import pandas as pd
 
 from xmr_core.base.errors import unknown
 from xmr_core.evaluation.stats import decided, seed_interval
+from xmr_study import decision, records, tidy
 from xmr_study.claims import CLAIMS
 from xmr_study.claims.claim import Claim
+from xmr_study.claims.own import CAPACITY
 from xmr_study.protocol import FIELDS
-from xmr_study.protocol_results import protocol_results
 
 VERDICTS = Path(__file__).resolve().parents[1] / "reports" / "verdicts.csv"
 DECIDED = ("held", "contradicted", "equivalent", "undecided")
@@ -21,8 +22,9 @@ COLUMNS = [
 
 
 def ledger(*names: str, path: Path = VERDICTS) -> pd.DataFrame:
-    """The verdicts of the protocol, a line for each claim and corpus; COLUMNS. None of them is computed here; no line
-    where the package was installed without reports/.
+    """The verdicts of the study, a line for each claim and corpus; COLUMNS. Those of the protocol before are read, and
+    those of today's (`decision.verdicts` of claims.own.CAPACITY) are made from its rows, with uncorrected intervals. No
+    line where the package was installed without reports/.
 
     effect: of the comparison that decided. low, high: its interval, corrected (Holm) within the paper. kind:
     'confirmatory' where the rule stood before the rows. verdict: of DECIDED; 'no verdict yet' with fewer seeds than it
@@ -35,12 +37,24 @@ def ledger(*names: str, path: Path = VERDICTS) -> pd.DataFrame:
     """
     if not path.exists():
         return pd.DataFrame(columns=COLUMNS)
-    table = pd.read_csv(path)[COLUMNS].fillna({"corpus": "", "kind": ""})
+    table = pd.concat([pd.read_csv(path)[COLUMNS].fillna({"corpus": "", "kind": ""}), _of_today()], ignore_index=True)
     of_name = {name: (table["claim"] + "-").str.startswith(f"{name}-") for name in names}
     for name, lines in of_name.items():
         if not lines.any():
             raise unknown("claim", name, table["claim"].unique())
     return table[pd.DataFrame(of_name).any(axis=1)].reset_index(drop=True) if names else table
+
+
+def _of_today() -> pd.DataFrame:
+    lines = []
+    for claim, own in zip(CAPACITY, decision.verdicts(records.read(), CAPACITY).to_dict("records"), strict=True):
+        of_claim = {"claim": claim.id, "method": "dive", "paper": "ours", "source": claim.source, "whose": "ours"}
+        of_claim |= {"sentence": claim.sentence, "measure": claim.rule_text(), "corpus": "scenes (today's protocol)"}
+        said = {"kind": "confirmatory", "verdict": {"equal": "equivalent"}.get(own["verdict"], own["verdict"])}
+        said |= {"claimed": "below" if claim.smaller else "above", "bound": claim.bound, "seeds": own["runs"]}
+        said |= {"digits": claim.measure.digits, "needs": decision.needed(claim), "p": own["p held"]}
+        lines.append(of_claim | said | {name: own[name] for name in ("effect", "low", "high", "worlds")})
+    return pd.DataFrame(lines, columns=COLUMNS)
 
 
 WORDS = {"held": "yes", "contradicted": "no, the other way round", "equivalent": "there is no difference",
@@ -74,10 +88,13 @@ def beside(table: pd.DataFrame) -> pd.DataFrame:
     >>> beside(sgraf_training()).columns.tolist()
     ['paper', 'study', 'runs', 'paper, difference', 'study, difference']
     """
-    own, reached = table.set_index("variant"), protocol_results().set_index("label").reindex(table["variant"])
-    out = pd.DataFrame({"paper": own["rsum" if "rsum" in own else "sum"], "study": reached["rsum"]})
+    own, rows = table.set_index("variant"), tidy.latest(tidy.study_rows())
+    rows = rows[(rows["metric"] == "rsum") & (rows["relevance"] == "annotated") & (rows["dataset"] == "scenes")]
+    reached = rows.assign(value=100 * rows["value"].astype(float)).groupby("variant")["value"].agg(["mean", "size"])
+    reached = reached.reindex(table["variant"])
+    out = pd.DataFrame({"paper": own["rsum" if "rsum" in own else "sum"], "study": reached["mean"]})
     first = (out.dropna() if out.notna().all(axis=1).any() else out).iloc[0]
-    runs = reached["seeds"].fillna(0).astype(int)
+    runs = reached["size"].fillna(0).astype(int)
     return out.assign(runs=runs, **{f"{name}, difference": out[name] - first[name] for name in out})
 
 
@@ -97,9 +114,10 @@ def show_verdicts(verdicts: pd.DataFrame, most: int = 4) -> None:
         counts = ", ".join(f"{n} {word}" for word, n in own["verdict"].value_counts().items())
         held = own.loc[own["verdict"].isin(["held", "contradicted"]), ["sentence", "verdict"]].head(most)
         said = [f"Of {len(own)} sentences: {counts}.", *(f"*{sentence}* {word}." for sentence, word in held.values)]
-    absent = verdicts["sentence"].nunique() - own["sentence"].nunique()
-    none = f"Of {absent} sentence{'s' * (absent > 1)} the study has no rows{'' if lines else ': it is open'}."
-    answer("The study on drawn images:" if lines else "", *said, none if absent else "")
+    absent = list(dict.fromkeys(verdicts.loc[~verdicts["sentence"].isin(own["sentence"]), "sentence"]))
+    named = " ".join(f"*{sentence}*" for sentence in absent) if len(absent) <= 2 else f"{len(absent)} sentences"
+    none = f"It has no rows of {named}" if lines else f"The study has no rows of {named}: it is open"
+    answer("The study on drawn images:" if lines else "", *said, f"{none.rstrip('.')}." if absent else "")
     if lines:
         plots.ledger(own)
         plt.show()

@@ -87,20 +87,24 @@ def test_attention_is_enclosed_where_the_weights_are():
     assert [ax.get_title() for ax in words.axes if ax.get_visible()] == ["image", "dog", "runs"]
 
 
-def test_the_ledger_measures_from_the_bound_towards_the_claim_and_says_what_it_draws_nearer():
-    """A held claim stands right of 1, a contradicted one left of −1, whatever its bound and direction; beyond 12
-    half-widths stand an arrow and words."""
+def test_the_ledger_shows_effects_in_their_unit_beside_where_the_claim_says():
     line = {"sentence": "It is so.", "corpus": "scenes", "seeds": 5}
+    share = "elements of the same slot, %: DivE below 62.5"
     table = pd.DataFrame(
-        [line | {"verdict": "undecided", "claimed": "below", "bound": 62.5, "effect": 63.9, "low": 57.0, "high": 70.8},
-         line | {"verdict": "held", "claimed": "below", "bound": 62.5, "effect": 52.5, "low": 47.5, "high": 57.5},
-         line | {"verdict": "contradicted", "claimed": "above", "bound": 2.0, "effect": -1.0, "low": -2.0, "high": 0.0},
-         line | {"verdict": "held", "claimed": "above", "bound": 0.0, "effect": 50.0, "low": 49.0, "high": 51.0}]
+        [line | {"verdict": "undecided", "claimed": "below", "bound": 62.5, "effect": 63.9, "low": 57.0, "high": 70.8,
+                 "measure": share},
+         line | {"verdict": "held", "claimed": "below", "bound": 62.5, "effect": 52.5, "low": 47.5, "high": 57.5,
+                 "measure": share},
+         line | {"verdict": "contradicted", "claimed": "above", "bound": 2.0, "effect": -1.0, "low": -2.0, "high": 0.0,
+                 "measure": "RSUM annotated: A above B"}]
     )  # fmt: skip
-    (ax,) = plots.ledger(table).axes
-    points = [drawn.get_xdata()[0] for drawn in ax.lines if len(drawn.get_xdata()) == 1]
-    assert points == pytest.approx([-1.4 / 6.9, 2.0, -3.0, 12])
-    assert [t.get_text() for t in ax.texts if t.get_text()] == ["≥ 12"]
+    shares, rsum = plots.ledger(table).axes
+    points = [[d.get_xdata()[0] for d in ax.lines if len(d.get_xdata()) == 1] for ax in (shares, rsum)]
+    assert points == [[63.9, 52.5], [-1.0]] and shares.get_xlabel() == "elements of the same slot, %"
+    (above,) = (drawn.get_paths()[0].get_extents() for drawn in rsum.collections)
+    assert (above.x0, above.x1) == pytest.approx((2.0, rsum.get_xlim()[1])), "from the bound towards the claim"
+    below = [drawn.get_paths()[0].get_extents() for drawn in shares.collections]
+    assert all((box.x0, box.x1) == pytest.approx((shares.get_xlim()[0], 62.5)) for box in below)
 
 
 # figures that explain

@@ -237,7 +237,7 @@ class Explorer:
         if len(shown) < len(state.methods):
             options = [(n, n) for n in self.labels]
             return [[field("Method", state.methods[0], "method", options=options, place=0)]]
-        hint = f"{examples(shown[0], self.seed)[0]}, for example"
+        hint = f"{examples(shown[0], self.seed)[0].rstrip(' .')}, for example"
         sentence = field("Sentence", text, "sentence", hint=hint)
         back = button("Back", "take the last step back: query, filter, mark", "back", off=not self._undo)
         draws = [(name, lacking(shown, name), tip) for name, (tip, *_) in DRAWS.items()]
