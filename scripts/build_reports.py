@@ -153,6 +153,8 @@ def page() -> str:
     points, gains = budget_points(rows, labels()), ambiguity_gains(ambiguity_points(rows))
     families = {label: family(label) for label in labels()}
     stored(plots.pareto(methods.drop(columns="train seconds"), families), "abstract")
+    stored(plots.slopes(points, families), "slopes")
+    stored(plots.scoreboard(verdicts), "scoreboard")
     stored(plots.budget_curves(points, labels()), "budget_curves")
     stored(plots.ambiguity_curves(gains, labels()), "ambiguity")
     means = {}

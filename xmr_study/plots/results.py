@@ -134,6 +134,28 @@ def ledger(table: pd.DataFrame) -> Figure:
     return fig
 
 
+def scoreboard(table: pd.DataFrame) -> Figure:
+    """How many claims of each paper have each verdict. table: of study.ledger.
+
+    >>> rows = [("DivE", "held"), ("DivE", "undecided"), ("SCAN", "held")]
+    >>> [text.get_text() for text in scoreboard(pd.DataFrame(rows, columns=["paper", "verdict"])).axes[0].texts]
+    ['1', '1', '', '', '', '1', '', '']
+    """
+    counts = table.groupby(["paper", "verdict"], sort=False).size().unstack(fill_value=0)
+    counts = counts.reindex(columns=[*_VERDICTS], fill_value=0)
+    counts = counts[counts.sum(axis=1) > 0].iloc[::-1]
+    fig, (ax,) = start(PAGE, 0.32 * len(counts) + 1.2)
+    left = 0 * counts["held"]
+    for word, (colour, _) in _VERDICTS.items():
+        bars = ax.barh(counts.index, counts[word], left=left, color=colour, label=word)
+        ax.bar_label(bars, [n or "" for n in counts[word]], label_type="center", color="white", fontsize=8)
+        left = left + counts[word]
+    ax.set_xlabel("verdicts")
+    ax.grid(axis="y", visible=False)
+    legend_below(fig, ax)
+    return fig
+
+
 # Figures of what scoring costs. rows: of xmr_study.cost.read, of one machine (xmr_study.cost.of_one_machine).
 
 
@@ -230,10 +252,10 @@ def pareto(table: pd.DataFrame, families: Mapping[str, str] | None = None) -> Fi
     family = table["label"].map(lambda label: (families or {}).get(label, "methods"))
     for ax, cost in zip(axes, costs, strict=False):
         spans = []
-        for n, (name, own) in enumerate(table[table[cost].notna()].groupby(family, sort=False)):
-            ends = own[["rsum", "rsum low", "rsum high"]].set_axis(["value", "low", "high"], axis=1)
-            _draw_line(ax, own[cost], ends, name, {"color": COLOURS[n], "marker": MARKERS[n], "ls": ""})
-            spans.append((own[cost].min() / 1.25, own[cost].max() * 1.25, COLOURS[n]))
+        for name, own in table[table[cost].notna()].groupby(family, sort=False):
+            ends, style = own[["rsum", "rsum low", "rsum high"]], _family_style(families or {}, name)
+            _draw_line(ax, own[cost], ends.set_axis(["value", "low", "high"], axis=1), name, style | {"ls": ""})
+            spans.append((own[cost].min() / 1.25, own[cost].max() * 1.25, style["color"]))
         if all(high < low for (_, high, _), (low, _, _) in pairwise(sorted(spans))):
             for low, high, colour in spans:
                 ax.axvspan(low, high, color=colour, alpha=0.08, lw=0, zorder=0)
@@ -250,6 +272,36 @@ def pareto(table: pd.DataFrame, families: Mapping[str, str] | None = None) -> Fi
     for ax, cost in zip(axes, costs, strict=False):
         own = table[table[cost].notna()]
         name_points(ax, own[cost], own["rsum"], own["label"])
+    return fig
+
+
+def slopes(points: pd.DataFrame, families: Mapping[str, str]) -> Figure:
+    """Annotated RSUM after the shortest budget and after the longest, a line for each label, coloured by its family.
+
+    points: as of `budget_curves`. families: label → family.
+
+    >>> points = pd.DataFrame({"label": ["DivE", "DivE"], "epochs": [8, 144], "rsum": [290.0, 480.0]})
+    >>> [text.get_text() for text in slopes(points, {"DivE": "a set"}).axes[0].texts]
+    ['DivE 480']
+    """
+    ends = points.sort_values("epochs").groupby("label")["rsum"].agg(["first", "last"]).sort_values("last")
+    fig, (ax,) = start(PAGE * 0.75, 5.0)
+    gap, heights = (ends.max().max() - ends.min().min()) / 24, [-np.inf]
+    for last in ends["last"]:
+        heights.append(max(last, heights[-1] + gap))  # names do not cover each other
+    heights = np.array(heights[1:]) - np.mean(heights[1:]) + ends["last"].mean()
+    for (label, (first, last)), height in zip(ends.iterrows(), heights, strict=True):
+        style = _family_style(families, families[label])
+        ax.plot([0, 1], [first, last], ms=5, lw=1.2, label=families[label], **style)
+        line = {"arrowstyle": "-", "color": "0.6", "lw": 0.6}
+        text = {"va": "center", "fontsize": 8, "color": style["color"], "arrowprops": line}
+        ax.annotate(f"{label} {last:.0f}", (1.01, last), (1.1, height), **text)
+    longest = f"{points['epochs'].max()} epochs, or fewer where they were enough"
+    ax.set_xticks([0, 1], [f"{points['epochs'].min()} epochs", wrapped(longest, 24)])
+    ax.set(xlim=(-0.1, 1.5), ylabel="RSUM annotated (of 600)")
+    ax.set_ylim(top=max(heights) + gap)
+    ax.grid(axis="x", visible=False)
+    legend_below(fig, ax, 2)
     return fig
 
 
@@ -311,6 +363,12 @@ def _draw_line(ax: Axes, x: pd.Series, own: pd.DataFrame, label: str, style: dic
     low, high = (own[end].fillna(own["value"]) for end in ("low", "high"))
     ends = [(own["value"] - low).clip(lower=0), (high - own["value"]).clip(lower=0)]
     ax.errorbar(x, own["value"], yerr=ends, label=label, ms=5, lw=1.3, capsize=2, elinewidth=0.8, **style)
+
+
+def _family_style(families: Mapping[str, str], name: str) -> dict:
+    """Colour and marker of a family, the same in every figure."""
+    n = [*dict.fromkeys([*families.values(), name])].index(name)
+    return {"color": COLOURS[n], "marker": MARKERS[n]}
 
 
 def _trade_offs_style(label: str, order: Sequence[str]) -> dict:
