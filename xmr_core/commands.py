@@ -262,7 +262,10 @@ def index(arguments: argparse.Namespace) -> int:
     if arguments.folder is None:
         out = index_split(load_run(arguments.run), arguments.output, dtype=dtype)
     else:
-        out = index_folder(load(arguments.run), arguments.folder, arguments.output, dtype)
+        model = load(arguments.run)
+        if str(model.about.get("dataset", "")).startswith("scenes"):
+            say(f"note: {arguments.run} was trained on drawn scenes; of photographs it knows little more than colours.")
+        out = index_folder(model, arguments.folder, arguments.output, dtype)
     opened = open_index(out)
     if arguments.elements:
         build_elements(opened.images, out, opened.digest("images"))
