@@ -45,7 +45,7 @@ def plan() -> list[tuple]:
     made = {job.key: job for job in reversed(jobs(records.read(), assumed=True))}
     lines = []
     for job in reversed(made.values()):
-        label, epochs, _, *where = job.key
+        label, epochs, _, *where, _ = job.key
         lines.append((job.part, f'"{label}"', epochs, *where, round(epochs * STEPS * step_ms(label) / 1000)))
     return lines
 

@@ -2,6 +2,7 @@
 
 import sys
 from importlib import import_module
+from io import StringIO
 from itertools import product
 from pathlib import Path
 
@@ -132,6 +133,7 @@ def test_what_decides_is_crossed_on_worlds_that_chose_nothing():
 def test_ambiguity_has_the_same_images_and_a_hinge_that_was_tuned():
     table = tuned(4e-3)
     first = [j for j in jobs(table) if j.part == "hinge"]
+    assert {j.config.train.seed for j in first} == {0}
     assert {(j.config.train.lr, j.config.options["warmup_epochs"], j.config.data.ambiguity) for j in first} == {
         (rate, n, 0.1) for rate in (1e-3, 2e-3, 4e-3) for n in (24, 48)
     }
@@ -151,10 +153,19 @@ def test_ambiguity_has_the_same_images_and_a_hinge_that_was_tuned():
     after = [j for j in jobs(table) if j.part == "ambiguity"]
     hinge = [j.config for j in after if j.label == "DivE, hinge, left out"]
     assert {(c.data.world_seed, c.data.ambiguity, c.train.seed) for c in hinge} == {
-        *product((1, 2), (0.0, 0.1, 0.5), (0, 1))
-    }
+        *product((1, 2), (0.1, 0.5), (0, 1))
+    }, "masks are crossed with the levels that differ by them"
     assert {(c.train.lr, c.options["warmup_epochs"], c.positives) for c in hinge} == {(2e-3, 48, "left out")}
-    assert len(after) == len({j.key for j in after}) == 12 * 12 + 2 * 6
+    assert len(after) == len({j.key for j in after}) == 4 * 2 * (2 + 5 + 5) + 2 * 3
+
+
+def test_the_plan_is_a_table_of_every_run_and_the_committed_one_is_todays(capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["run_study.py", "--plan"])
+    assert run_study.main() == 0
+    table = pd.read_csv(StringIO(capsys.readouterr().out))
+    assert set(table["part"]) == {"length", "tuning", "capacity", "comparison", "hinge", "ambiguity"}
+    assert (table["seconds"] > 0).all()
+    pd.testing.assert_frame_equal(table, pd.read_csv(ROOT / "reports" / "planned.csv"))
 
 
 def test_photographs_have_a_rate_of_their_own_and_pairs_none():
