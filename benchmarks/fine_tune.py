@@ -10,6 +10,7 @@ and a run that has a row is not made again. About five hours of one core; withou
 """
 
 import argparse
+import math
 import resource
 import statistics
 import time
@@ -26,7 +27,7 @@ from xmr_core.base import files
 from xmr_core.base.machine import commit, processor
 from xmr_core.evaluation.evaluate import rsums
 from xmr_core.training.runs.config import RunConfig, base_config
-from xmr_core.training.runs.train_run import train_or_load
+from xmr_core.training.runs.train_run import plan_run, train_or_load
 
 ROWS = Path(__file__).resolve().parents[1] / "reports" / "fine_tune.csv"
 COMMON = {
@@ -76,22 +77,21 @@ def config(name: str, data_root: str, seed: int, **changes) -> RunConfig:
 
 
 def measured(wanted: RunConfig) -> dict[str, object]:
-    """One run, trained or loaded: its numbers on the test split, with the interval over test images, and its cost."""
+    """One run, trained or loaded: its numbers on the test split, with the interval over test images, and its cost. mb:
+    of the numbers that were trained; the file holds the frozen ones too. A run that was loaded has no peak."""
+    loaded = plan_run(wanted).finished() is not None
     run = train_or_load(wanted)
     numbers, own = run.metrics[["relevance", "direction", "metric", "k", "value"]], rsums(run.per_query)[0]
     values = {" ".join(map(str, key)): v for *key, v in numbers.values}
-    model = run.folder / "model.safetensors"
-    tensors = run.method().state_dict()
-    adapters = sum(t.numel() * t.element_size() for key, t in tensors.items() if ".base_layer." not in key)
-    learned = adapters if any("lora_" in key for key in tensors) else model.stat().st_size
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    peak = math.nan if loaded else round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
     return {
         **{name: round(own[name], 2) for name in ("rsum", "low", "high")},
         "i2t R@1": 100 * values["annotated i2t recall 1"], "t2i R@1": 100 * values["annotated t2i recall 1"],
         "rsum, all true": 100 * values.get("exhaustive both rsum 0", float("nan")),
         "epochs": wanted.train.epochs, "best_epoch": run.provenance.best_epoch,
-        "train_seconds": round(run.provenance.train_seconds, 1), "peak_mb": round(peak), "mb": round(learned / 1e6, 1),
-        "parameters": run.provenance.parameters, "processor": processor(), "commit": commit()[0], "run_id": run.id,
+        "train_seconds": round(run.provenance.train_seconds, 1), "peak_mb": peak,
+        "mb": round(4 * run.provenance.parameters / 1e6, 1), "parameters": run.provenance.parameters,
+        "processor": processor(), "commit": commit()[0], "run_id": run.id,
     }  # fmt: skip
 
 
@@ -143,7 +143,7 @@ def main() -> int:
         with ProcessPoolExecutor(1, get_context("spawn")) as alone:
             line = alone.submit(step if name in OPTIONS else measured, config(name, given.flickr8k, seed)).result()
         table = pd.concat([rows(given.rows), pd.DataFrame([{"name": name, "seed": seed, **line}])])
-        files.write_atomic(given.rows, table.to_csv(index=False, float_format="%.6g"))
+        files.write_atomic(given.rows, table.to_csv(index=False, float_format="%.8g"))
         print(name, seed, {key: line.get(key) for key in ("rsum", "train_seconds", "step_seconds", "peak_mb")})
     return 0
 
