@@ -18,6 +18,8 @@ from matplotlib.figure import Figure
 from scipy.stats import kendalltau
 
 from xmr_core.base import files
+from xmr_core.data.scenes.corpus import DEFAULT_AMBIGUITY
+from xmr_core.evaluation.stats import seed_interval
 from xmr_study import decision, ledger, paper_tables, plots, records
 from xmr_study.ambiguity import ambiguity_gains, ambiguity_points
 from xmr_study.claims import CLAIMS
@@ -45,6 +47,7 @@ from xmr_study.protocol_results import (
     at_equal_time,
     budget_points,
     flickr_results,
+    longest,
     protocol_curves,
     protocol_results,
     protocol_rows,
@@ -52,6 +55,7 @@ from xmr_study.protocol_results import (
     swept,
     variant_results,
 )
+from xmr_study.records import column
 
 ROOT = Path(__file__).resolve().parents[1]
 REPORTS, TEXT = ROOT / "reports", ROOT / "scripts" / "report.md"
@@ -132,6 +136,10 @@ def under_way() -> dict[str, str]:
     decided = rows[rows["part"].isin(["capacity", "comparison"])]
     levels = decision.levels(decided, list(dict.fromkeys(decided["label"])))
     masks = decision.effects(rows[rows["part"] == "ambiguity"], masked, [RSUM, TRUE_RSUM, *maps])
+    shown = masks.assign(label=masks["above"] + ", at " + masks["ambiguity"].astype(str), mean=masks["effect"])
+    if len(shown):
+        both = {name: own for name, own in shown.groupby("measure", sort=False) if name in (RSUM.name, TRUE_RSUM.name)}
+        stored(plots.levels(both, "difference from annotated positives (points)", 0), "false_negatives")
     own = decision.verdicts(rows, CAPACITY_CLAIMS)[["sentence", "runs", "effect", "low", "high", "by world", "verdict"]]
     seen = [decision.can_be_seen(claim) for claim in CLAIMS if decision.can_be_seen(claim) is not None]
     return {
@@ -142,8 +150,57 @@ def under_way() -> dict[str, str]:
         "choices": markdown(choices),
         "capacity": markdown(capacity.drop(columns="ambiguity")) if len(capacity) else "No rows yet.",
         "levels": markdown(levels) if len(levels) else "No rows yet.",
-        "masks": markdown(masks.astype({"ambiguity": str})) if len(masks) else "No rows yet.",
+        "masks": "![What true pairs change](figures/false_negatives.png)\n\n" * bool(len(masks))
+        + (markdown(masks.astype({"ambiguity": str})) if len(masks) else "No rows yet."),
+        **of_all_answers(decided[decided["ambiguity"] == DEFAULT_AMBIGUITY]),
+    }  # fmt: skip
+
+
+def of_all_answers(rows: pd.DataFrame) -> dict[str, object]:
+    """What only a corpus that knows every right answer can tell of the compared methods: whether annotated numbers
+    order them, and whether uncertainty counts answers."""
+    names = [column("exhaustive", d, "map_at_r") for d in ("i2t", "t2i")]
+    taus = decision.agreement(rows.assign(truth=rows[names].mean(axis=1)), light(), "annotated both rsum", "truth")
+    kept = rows.dropna(subset="captions entropy rises")  # earlier runs were not asked, and their weights are gone
+    names = {"entropy": "entropy of the softmax", "spread": "width of the set or distribution"}
+    ends = {"rises": "more images fit then", "rises anyway": "no more fit"}
+    said = {
+        (name, end): decision.levels(kept, light(), Measure(name, "", "captions", f"{name} {end}", factor=100))
+        for name, end in product(names, ends)
     }
+    shown = {f"{names[name]}, {ends[end]}": table for (name, end), table in said.items()}
+    stored(plots.levels(shown, "captions in which it rises when an attribute is left out (%)", 50), "answers_known")
+    rises = {f"{name} {end}": table.set_index("label")["mean"] for (name, end), table in said.items()}
+    gaps = pd.concat([rises[f"{name} rises"] - rises[f"{name} rises anyway"] for name in names])
+    narrower = said["spread", "rises"].set_index("label")["high"]
+    if rises["entropy rises anyway"].min() < 60 or {*narrower[narrower < 50].index} != {"DivE", "PCME++"}:
+        raise SystemExit(f"error: {TEXT.name} says otherwise of uncertainty than {rises}.")
+    cells = {
+        name: t.set_index("label").apply(lambda r: f"{r['mean']:.0f} [{r['low']:.0f}, {r['high']:.0f}]", axis=1)
+        for name, t in shown.items()
+    }
+    runs = said["entropy", "rises"].set_index("label")["runs"]
+    mean, low, high = seed_interval(taus)
+    return {
+        "order": mean, "order_low": low, "order_high": min(high, 1.0), "batches": len(taus), "rises": rises,
+        "least_gap": gaps.min(), "most_gap": gaps.max(),
+        "lows": {name: own.min() for name, own in rises.items()},
+        "highs": {name: own.max() for name, own in rises.items()},
+        "answers_known": markdown(pd.DataFrame({"runs": runs, **cells}).rename_axis("method").reset_index()),
+    }  # fmt: skip
+
+
+def noise_on_photographs(rows: pd.DataFrame) -> dict[str, float]:
+    """How far the RSUM of two methods must differ on the photographs' test images, and how many printed differences lie
+    below it."""
+    images = pd.read_csv(REPORTS / "protocol" / "images.csv")
+    named = rows[rows["dataset"] == "flickr8k"].drop_duplicates("run_id").set_index("run_id")["variant"]
+    own = images[(images["metric"] == "rsum") & images["run_id"].isin(named.index)]
+    added = own["values"].map(lambda values: 100 * np.array(values.split(), float)).groupby(own["run_id"].map(named))
+    contributions = {name: np.stack([*of]) for name, of in added}
+    printed = [effect for claim in CLAIMS if (effect := decision.printed_effect(claim)) is not None]
+    once = decision.noise(contributions)
+    return {"once": once, "thrice": decision.noise(contributions, 3), "below": sum(abs(e) < once for e in printed)}
 
 
 def page() -> str:
@@ -201,6 +258,7 @@ def page() -> str:
         photographs=markdown(readable(photographs)),
         verdicts=markdown(verdicts_by_paper(verdicts)),
         **under_way(),
+        **noise_on_photographs(longest(rows)),
     )
 
 

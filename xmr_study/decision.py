@@ -8,12 +8,14 @@ comparisons of one kind have in common (`prior`), d₀ at most MOST_PRIOR. t has
 of all comparisons together. With more lent the family error exceeds its level where variances differ.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from jaxtyping import Float
 from scipy import optimize, special, stats
 
 from xmr_core.base.errors import BadInput
@@ -116,6 +118,40 @@ def levels(rows: pd.DataFrame, names: Sequence[str], measure: Measure = RSUM) ->
         lines.append((name, len(c.differences), *means, _by_world(c.differences, ""), share, without))
     columns = ["label", "runs", "mean", "low", "high", "by world", "collapsed", "mean without"]
     return pd.DataFrame(lines, columns=columns).sort_values("mean", ascending=False, ignore_index=True)
+
+
+def agreement(rows: pd.DataFrame, names: Sequence[str], benchmark: str, truth: str) -> pd.Series:
+    """Kendall's τ between two columns of rows over the labels `names`, for each world and seed on which one processor
+    trained them all: how far one orders methods as the other does. rows: of records.read, of one ambiguity."""
+    own = rows[rows["label"].isin(names) & rows["world"].isin(WORLDS)]
+    batches = own.drop_duplicates(["processor", "world", "seed", "label"], keep="last").groupby(
+        ["processor", "world", "seed"]
+    )
+    taus = {
+        key[1:]: stats.kendalltau(batch[benchmark], batch[truth]).statistic
+        for key, batch in batches if len(batch) == len(names)
+    }  # fmt: skip
+    return pd.Series(taus, dtype=float).rename_axis(["world", "seed"])
+
+
+def noise(contributions: Mapping[str, Float[np.ndarray, "s n"]], runs: int = 1) -> float:
+    """Below which size a difference of two methods is noise (95 %), in the units of their values: each trained `runs`
+    times and tested on the same n images.
+
+        1.96 √(2 σ² / runs + e²)
+
+    σ²: variance of a method's value over s seeds, the mean over methods. e²: variance over images of what they add to
+    the difference of two methods, divided by n, the mean over all pairs. contributions: label → what each image adds
+    to the value of each seed, which is their mean.
+
+    >>> always = np.tile([1.0, 3.0], (2, 1))
+    >>> round(noise({"A": always, "B": always + [[0.0], [2.0]]}), 3)
+    2.772
+    """
+    seeds = np.mean([own.mean(1).var(ddof=1) for own in contributions.values()])
+    pairs = combinations([own.mean(0) for own in contributions.values()], 2)
+    images = np.mean([(a - b).var(ddof=1) / len(a) for a, b in pairs])
+    return float(1.96 * np.sqrt(2 * seeds / runs + images))
 
 
 def _by_world(differences: pd.Series, sign: str = "+") -> str:

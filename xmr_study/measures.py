@@ -141,6 +141,21 @@ def counterfactuals(run: TrainedRun, seed: int = 0) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)
 
 
+def answers_known(run: TrainedRun) -> dict[str, float]:
+    """Whether uncertainty counts answers, three numbers for each uncertainty of `counterfactuals`, here of `spread`:
+    'spread rises' is the share of captions in which it is higher without the attribute, an equal value half, of those
+    that gain an answer by it; 'spread rises anyway' of those that gain none; 'spread answers' Spearman's ρ over the
+    captions as they are, of it and the number of their answers."""
+    table, out = counterfactuals(run), {}
+    gains = table["answers after"] > table["answers"]
+    for name in ("spread", "entropy"):
+        if name in table:
+            risen = (1 + np.sign(table[f"{name} after"] - table[name])) / 2
+            out[f"{name} rises"], out[f"{name} rises anyway"] = float(risen[gains].mean()), float(risen[~gains].mean())
+            out[f"{name} answers"] = float(table[name].corr(table["answers"], method="spearman"))
+    return out
+
+
 def _scale(method: Method) -> float:
     """What a method's loss multiplies its scores with: 1 where it says nothing of the kind."""
     loss = method.objective.score_loss

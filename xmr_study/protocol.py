@@ -271,7 +271,7 @@ def _jobs(rows: pd.DataFrame, assumed: bool) -> Iterator[Job]:
     for label, warm_up, rate in product(("VSE∞", "DivE"), _warm_ups(epochs), HINGE_RATES):
         changes = OBJECTIVES["hinge"] | {"warmup_epochs": warm_up, "ambiguity": 0.1}
         yield _job("hinge", _hinge_label(label, warm_up), epochs, rate, CHOOSING, 0, label, **changes)
-    for seed, world, ambiguity in product(range(2), WORLDS[:2], AMBIGUITIES):
+    for world, seed, ambiguity in product(WORLDS[:2], range(2), AMBIGUITIES):
         for (name, loss), (mask, positives) in product(OBJECTIVES.items(), MASKS.items()):
             if (name, mask) == UNCROSSED or (ambiguity == AMBIGUITIES[0] and mask != "annotated"):
                 continue

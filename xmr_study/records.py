@@ -27,6 +27,7 @@ from xmr_core.evaluation.evaluate import evaluate
 from xmr_core.evaluation.metrics import FULL, Protocol
 from xmr_core.models.load import SHIPPED, model_of
 from xmr_core.training.runs.folder import TrainedRun
+from xmr_study.measures import answers_known
 from xmr_study.protocol import KEY, WORLDS, Job, labels, variant_of, variants
 
 FOLDER = Path(__file__).resolve().parents[1] / "reports" / "rows"
@@ -128,6 +129,8 @@ def measured(run: TrainedRun) -> tuple[dict[str, float], UInt16[np.ndarray, "r q
     evaluation = evaluate(method.similarity, images, captions, relevances, GALLERIES if drawn else FULL)
     table = pd.concat([evaluation.summary(), set_spread(images, captions)], ignore_index=True)
     numbers = {column(r.relevance, r.direction, r.metric, r.k): r.value for r in table.itertuples()}
+    known = answers_known(run) if drawn else {}
+    numbers |= {column("", "captions", name): value for name, value in known.items()}
     per_query = evaluation.per_query
     first = [per_query.loc[per_query["relevance"] == kind, "first_rank"].to_numpy(np.uint16) for kind in KINDS]
     first = [own for own in first if len(own)]

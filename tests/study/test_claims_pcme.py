@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from scipy.stats import spearmanr
 from tiny import tiny_config
 from torch.testing import assert_close
 
@@ -23,7 +24,7 @@ from xmr_core.methods.registry import build
 from xmr_core.training.runs import train_or_load
 from xmr_study import analysis
 from xmr_study.claims.pcme import ABLATIONS
-from xmr_study.measures import counterfactuals, mean_log_std
+from xmr_study.measures import answers_known, counterfactuals, mean_log_std
 
 INPUTS = Inputs(5, 3, 9, word_dim=4)
 
@@ -193,6 +194,16 @@ def test_a_caption_that_says_less_has_more_answers_and_its_uncertainty_stands_be
     assert line["entropy"] == pytest.approx(-float((shares * shares.log()).sum()), rel=1e-4)
     assert table.equals(counterfactuals(run)), "the same words each time"
     assert (table[["entropy", "entropy after"]].to_numpy() <= np.log(len(scenes)) + 1e-9).all()
+    known = answers_known(run)
+    for name in {"spread", "entropy"} & {*table}:
+        risen = {True: [], False: []}
+        for one in table.to_dict("records"):
+            difference = one[f"{name} after"] - one[name]
+            risen[one["answers after"] > one["answers"]].append(float(difference > 0) + 0.5 * (difference == 0))
+        assert known[f"{name} rises"] == pytest.approx(sum(risen[True]) / len(risen[True]))
+        assert known[f"{name} rises anyway"] == pytest.approx(sum(risen[False]) / len(risen[False]))
+        assert known[f"{name} answers"] == pytest.approx(spearmanr(table[name], table["answers"]).statistic)
+    assert len(known) == (6 if method != "vse++" else 3)
 
 
 def test_erasing_an_attribute_changes_no_other_word():

@@ -298,3 +298,25 @@ def test_levels_have_their_mean_with_and_without_collapsed_runs():
     estimate = moderated([Comparison("", s) for s in (decision.paired(table, decision.RSUM, (n,)) for n in "ab")])[0]
     assert (a["low"], a["high"]) == pytest.approx(estimate.interval())
     assert decision.levels(table[table["seed"] == 0], ["a"]).empty, "one seed has no spread"
+
+
+def test_agreement_is_kendalls_tau_of_each_whole_batch_of_one_processor():
+    labels, x, y = ["a", "b", "c", "d"], [4.0, 1.0, 3.0, 2.0], [4.0, 2.0, 3.0, 1.0]
+    whole = pd.DataFrame({"label": labels, "x": x, "y": y, "world": 1, "seed": 0, "processor": "A"})
+    broken = whole.assign(seed=1)[:3], whole.assign(seed=1, processor="B")[3:], whole.assign(world=0)
+    taus = decision.agreement(pd.concat([whole, *broken, whole.assign(world=2, y=[-v for v in x])]), labels, "x", "y")
+    alike = sum(math.copysign(1, (x[i] - x[j]) * (y[i] - y[j])) for i in range(4) for j in range(i))
+    assert taus.to_dict() == {(1, 0): pytest.approx(alike / 6), (2, 0): pytest.approx(-1.0)}
+
+
+def test_noise_is_what_seeds_and_common_images_leave():
+    rng = np.random.default_rng(0)
+    added = {name: rng.normal(size=(3, 20)) for name in "abc"}
+    seeds = [sum((v - sum(own.mean(1)) / 3) ** 2 for v in own.mean(1)) / 2 for own in added.values()]
+    images = []
+    for first, second in ("ab", "ac", "bc"):
+        d = [sum(added[first][s][i] - added[second][s][i] for s in range(3)) / 3 for i in range(20)]
+        images.append(sum((v - sum(d) / 20) ** 2 for v in d) / 19 / 20)
+    for runs in (1, 3):
+        wanted = 1.96 * math.sqrt(2 * sum(seeds) / 3 / runs + sum(images) / 3)
+        assert decision.noise(added, runs) == pytest.approx(wanted)

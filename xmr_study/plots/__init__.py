@@ -15,7 +15,7 @@ from xmr_study.plots.images import (
 )  # fmt: skip
 from xmr_study.plots.objectives import ablation, convergence, learning_curves, negatives, score_maps, variants
 from xmr_study.plots.results import (
-    ambiguity_curves, budget_curves, budget_grid, budgets, counted_and_timed, ledger, pareto, scaling,
+    ambiguity_curves, budget_curves, budget_grid, budgets, counted_and_timed, ledger, levels, pareto, scaling,
     scoreboard, slopes,
 )  # fmt: skip
 from xmr_study.plots.style import palette_png
@@ -25,8 +25,8 @@ __all__ = [
     "ablation", "against_truth", "agreement", "ambiguity", "ambiguity_curves", "associations", "beside_print",
     "budget_curves", "budget_grid", "budgets", "caption_answers", "convergence", "corruption", "counted_and_timed",
     "curves", "diagram", "distances", "element_maps", "elements", "ends_of_scale", "gallery", "image_answers",
-    "learning_curves", "ledger", "matrices", "negatives", "over_distance", "palette_png", "pareto", "rank_weights",
-    "recall_by_bin", "region_attention", "regions", "scaling", "score_maps", "scoreboard", "shares", "slopes",
-    "slot_attention", "spread_over_training", "trade", "variants", "with_answers", "with_texts", "word_attention",
-    "word_weights",
+    "learning_curves", "ledger", "levels", "matrices", "negatives", "over_distance", "palette_png", "pareto",
+    "rank_weights", "recall_by_bin", "region_attention", "regions", "scaling", "score_maps", "scoreboard", "shares",
+    "slopes", "slot_attention", "spread_over_training", "trade", "variants", "with_answers", "with_texts",
+    "word_attention", "word_weights",
 ]  # fmt: skip

@@ -156,6 +156,29 @@ def scoreboard(table: pd.DataFrame) -> Figure:
     return fig
 
 
+def levels(tables: Mapping[str, pd.DataFrame], xlabel: str, chance: float | None = None) -> Figure:
+    """What each label reaches, a line each, in order of the first table: one mark with its interval for each table
+    (name → decision.levels). chance: where a line is drawn.
+
+    >>> table = pd.DataFrame({"label": ["A", "B"], "mean": [1.0, 2.0], "low": [0.5, 1.5], "high": [1.5, 2.5]})
+    >>> [t.get_text() for t in levels({"x": table}, "value", 1.0).axes[0].get_yticklabels()]
+    ['A', 'B']
+    """
+    names = list(dict.fromkeys(label for table in tables.values() for label in table["label"]))
+    fig, (ax,) = start(PAGE, 0.34 * len(names) + 1.4)
+    for n, (name, table) in enumerate(tables.items()):
+        y = table["label"].map(names.index) + 0.16 * (n - (len(tables) - 1) / 2)
+        ends = [table["mean"] - table["low"], table["high"] - table["mean"]]
+        ax.errorbar(table["mean"], y, xerr=ends, fmt=MARKERS[n], color=COLOURS[n], label=name, ms=6, capsize=2)
+    if chance is not None:
+        ax.axvline(chance, color="0.3", lw=1, ls="--", zorder=0)
+    ax.set_yticks(range(len(names)), names)
+    ax.set(xlabel=xlabel, ylim=(len(names) - 0.5, -0.5))
+    ax.grid(axis="y", visible=False)
+    legend_below(fig, ax, min(len(tables), 2))
+    return fig
+
+
 # Figures of what scoring costs. rows: of xmr_study.cost.read, of one machine (xmr_study.cost.of_one_machine).
 
 
