@@ -161,25 +161,19 @@ def of_all_answers(rows: pd.DataFrame) -> dict[str, object]:
     order them, and whether uncertainty counts answers."""
     names = [column("exhaustive", d, "map_at_r") for d in ("i2t", "t2i")]
     taus = decision.agreement(rows.assign(truth=rows[names].mean(axis=1)), light(), "annotated both rsum", "truth")
-    kept = rows.dropna(subset="captions entropy rises")  # earlier runs were not asked, and their weights are gone
-    names = {"entropy": "entropy of the softmax", "spread": "width of the set or distribution"}
-    ends = {"rises": "more images fit then", "rises anyway": "no more fit"}
-    said = {
-        (name, end): decision.levels(kept, light(), Measure(name, "", "captions", f"{name} {end}", factor=100))
-        for name, end in product(names, ends)
-    }
-    shown = {f"{names[name]}, {ends[end]}": table for (name, end), table in said.items()}
-    stored(plots.levels(shown, "captions in which it rises when an attribute is left out (%)", 50), "answers_known")
-    rises = {f"{name} {end}": table.set_index("label")["mean"] for (name, end), table in said.items()}
-    gaps = pd.concat([rises[f"{name} rises"] - rises[f"{name} rises anyway"] for name in names])
-    narrower = said["spread", "rises"].set_index("label")["high"]
-    if rises["entropy rises anyway"].min() < 60 or {*narrower[narrower < 50].index} != {"DivE", "PCME++"}:
+    known = decision.rises(rows)
+    stored(plots.levels(known, "captions in which it rises when an attribute is left out (%)", 50), "answers_known")
+    by_label = {name: known[shown].set_index("label") for name, shown in decision.RISES.items()}
+    rises = {name: table["mean"] for name, table in by_label.items()}
+    gaps = pd.concat([rises[name] - rises[f"{name} anyway"] for name in ("entropy rises", "spread rises")])
+    high = by_label["spread rises"]["high"]
+    if rises["entropy rises anyway"].min() < 60 or {*high[high < 50].index} != {"DivE", "PCME++"}:
         raise SystemExit(f"error: {TEXT.name} says otherwise of uncertainty than {rises}.")
     cells = {
-        name: t.set_index("label").apply(lambda r: f"{r['mean']:.0f} [{r['low']:.0f}, {r['high']:.0f}]", axis=1)
-        for name, t in shown.items()
+        decision.RISES[name]: t.apply(lambda r: f"{r['mean']:.0f} [{r['low']:.0f}, {r['high']:.0f}]", axis=1)
+        for name, t in by_label.items()
     }
-    runs = said["entropy", "rises"].set_index("label")["runs"]
+    runs = by_label["entropy rises"]["runs"]
     mean, low, high = seed_interval(taus)
     return {
         "order": mean, "order_low": low, "order_high": min(high, 1.0), "batches": len(taus), "rises": rises,

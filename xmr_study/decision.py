@@ -154,6 +154,23 @@ def noise(contributions: Mapping[str, Float[np.ndarray, "s n"]], runs: int = 1) 
     return float(1.96 * np.sqrt(2 * seeds / runs + images))
 
 
+RISES = {  # column of measures.answers_known → what it is
+    "entropy rises": "entropy of the softmax, more images fit then",
+    "entropy rises anyway": "entropy of the softmax, no more fit",
+    "spread rises": "width of the set or distribution, more images fit then",
+    "spread rises anyway": "width of the set or distribution, no more fit",
+}
+
+
+def rises(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """In how many captions (percent) an uncertainty rises when an attribute is left out: `levels` of the light methods
+    at the usual ambiguity, by what it is (the names of RISES). Runs that were not asked are left out. rows: of
+    records.results."""
+    kept = rows[rows["ambiguity"] == DEFAULT_AMBIGUITY].dropna(subset="captions entropy rises")
+    measures = {shown: Measure(shown, "", "captions", name, factor=100) for name, shown in RISES.items()}
+    return {shown: levels(kept, light(), measure) for shown, measure in measures.items()}
+
+
 def _by_world(differences: pd.Series, sign: str = "+") -> str:
     return " ".join(f"{world}: {value:{sign}.1f}" for world, value in differences.groupby("world").mean().items())
 
