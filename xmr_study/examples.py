@@ -26,7 +26,7 @@ COLUMNS = ["query", "rank", "item", "score", "mark"]
 
 def disputed(runs: Mapping[str, TrainedRun], direction: str, n: int) -> list[int]:
     """Positions in the test split of the first n queries whose first answer is right for some methods and wrong for
-    others, by the annotated pairs; where there are fewer, the first queries of all follow.
+    others, by the annotated pairs, one of each image; where there are fewer, others of theirs, then the first of all.
 
     runs: label → a run on the same corpus. direction: 'i2t' or 't2i'. Raises: BadInput for another direction.
     """
@@ -36,8 +36,9 @@ def disputed(runs: Mapping[str, TrainedRun], direction: str, n: int) -> list[int
         own = run.per_query[(run.per_query["relevance"] == "annotated") & (run.per_query["direction"] == direction)]
         first[label] = own["R@1"].to_numpy()
     table = pd.DataFrame(first)
-    apart = np.flatnonzero(table.nunique(axis=1) > 1).tolist()
-    return [*apart, *(q for q in range(len(table)) if q not in set(apart))][:n]
+    apart = table.nunique(axis=1).to_numpy() > 1
+    again = pd.DataFrame({"apart": apart, "image": own["image"].to_numpy()}).duplicated().to_numpy()
+    return np.lexsort((again, ~apart))[:n].tolist()
 
 
 def top(run: TrainedRun, direction: str, queries: list[int], k: int = 5) -> pd.DataFrame:

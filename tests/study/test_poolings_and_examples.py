@@ -74,4 +74,7 @@ def test_disputed_queries_are_those_that_only_some_methods_get_right(runs):
         differ = [q for q, pair in enumerate(zip(*right.values(), strict=True)) if pair[0] != pair[1]]
         n = len(differ) + 2
         chosen = disputed(runs, direction, n)
-        assert chosen[: len(differ)] == differ and len(set(chosen)) == n
+        images = [own["image"].iloc[q] for q in differ]
+        new = [q for place, q in enumerate(differ) if images[place] not in images[:place]]
+        assert chosen[: len(new)] == new, "no image twice before every image was there"
+        assert sorted(chosen[: len(differ)]) == differ and len(set(chosen)) == n
