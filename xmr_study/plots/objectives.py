@@ -132,7 +132,8 @@ def ablation(
 
 
 def variants(table: pd.DataFrame, metrics: Sequence[str] = ("rsum annotated", "rsum exhaustive")) -> Figure:
-    """Mean and 95 % interval of each variant, one panel per metric; a line below says what the bars are.
+    """Mean and 95 % interval of each variant, one panel per metric, and where it has none; a line below says what the
+    bars are.
 
     table: columns variant, then 'm', 'm low', 'm high' for each metric m; an interval that is NaN is not drawn, and a
     panel without one needs no such line (study.seed_means).
@@ -140,7 +141,7 @@ def variants(table: pd.DataFrame, metrics: Sequence[str] = ("rsum annotated", "r
     >>> len(variants(pd.DataFrame({"variant": ["a"], "m": [1.0], "m low": [0.5], "m high": [1.5]}), ["m"]).axes)
     1
     """
-    fig, axes = start(4.4 * len(metrics), 0.5 * len(table) + 1.4, columns=len(metrics), sharey=True)
+    fig, axes = start(3.2 * len(metrics) + 1.2, 0.36 * len(table) + 1.2, columns=len(metrics), sharey=True)
     y = np.arange(len(table))[::-1]
     for ax, metric in zip(axes, metrics, strict=True):
         value = table[metric]
@@ -148,6 +149,9 @@ def variants(table: pd.DataFrame, metrics: Sequence[str] = ("rsum annotated", "r
         ax.errorbar(value, y, xerr=[value - low, high - value], fmt="o", color=COLOURS[0], capsize=3, lw=1.5)
         ax.set(xlabel=metric.replace("rsum", "RSUM (%),"), yticks=y, yticklabels=table["variant"])
         ax.set_ylim(-0.6, len(table) - 0.4)
+        for none in y[value.isna()]:
+            at = {"transform": ax.get_yaxis_transform(), "ha": "center", "va": "center"}
+            ax.text(0.5, none, "no rows", color="0.5", fontsize=8, bbox={"fc": "white", "ec": "none", "pad": 1}, **at)
     if table[[f"{metric} {end}" for metric in metrics for end in ("low", "high")]].notna().any(axis=None):
         fig.supxlabel("bars: 95 % intervals over seeds, or over test images where there is one seed", fontsize=9)
     return fig
