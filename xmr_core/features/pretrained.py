@@ -13,6 +13,7 @@ from functools import cache, cached_property, partial
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
+from textwrap import shorten
 from types import ModuleType
 
 import numpy as np
@@ -273,7 +274,7 @@ def _check_kind(model: nn.Module, kind: str, name: str) -> None:
 
 def _first_line(e: Exception) -> str:
     lines = [line.strip() for line in str(e).splitlines() if line.strip()]
-    return f"{type(e).__name__}: {' '.join(lines[:2])[:160]}"
+    return f"{type(e).__name__}: {shorten(' '.join(lines[:2]), 160, placeholder=' …')}"
 
 
 # Vision models as frozen extractors of grid features, and how they want their images.

@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path, PurePosixPath
+from textwrap import shorten
 from types import ModuleType
 
 from xmr_core import __version__
@@ -337,5 +338,5 @@ def _reached(fault: str, remedy: str) -> Iterator[None]:
     except XmrError:
         raise
     except Exception as e:
-        reason = f"{type(e).__name__}: {' '.join(str(e).split())[:160]}"
+        reason = f"{type(e).__name__}: {shorten(str(e), 160, placeholder=' …')}"
         raise BadInput(f"{fault}: the hub cannot be reached or refuses ({reason}). {remedy}") from None
