@@ -91,7 +91,7 @@ def measured(wanted: RunConfig) -> dict[str, object]:
         "epochs": wanted.train.epochs, "best_epoch": run.provenance.best_epoch,
         "train_seconds": round(run.provenance.train_seconds, 1), "peak_mb": peak,
         "mb": round(4 * run.provenance.parameters / 1e6, 1), "parameters": run.provenance.parameters,
-        "processor": processor(), "commit": commit()[0], "run_id": run.id,
+        "processor": processor(), "commit": run.provenance.environment.git_commit, "run_id": run.id,
     }  # fmt: skip
 
 
