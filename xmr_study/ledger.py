@@ -78,6 +78,13 @@ def in_words(table: pd.DataFrame, claim: str, effect: str = "{:+.1f}") -> str:
     return "the study has no rows of it"
 
 
+def reached() -> pd.DataFrame:
+    """Annotated RSUM (percent) that the study's rows on scenes have: index variant, columns mean, size (runs)."""
+    rows = tidy.latest(tidy.study_rows())
+    rows = rows[(rows["metric"] == "rsum") & (rows["relevance"] == "annotated") & (rows["dataset"] == "scenes")]
+    return rows.assign(value=100 * rows["value"].astype(float)).groupby("variant")["value"].agg(["mean", "size"])
+
+
 def beside(table: pd.DataFrame) -> pd.DataFrame:
     """A table of a paper with what the study reached for the same variants, percent: the sum of the recalls that the
     paper prints, the study's RSUM, its runs (0: no rows), and the differences from the first line that both have.
@@ -88,19 +95,16 @@ def beside(table: pd.DataFrame) -> pd.DataFrame:
     >>> beside(sgraf_training()).columns.tolist()
     ['paper', 'study', 'runs', 'paper, difference', 'study, difference']
     """
-    own, rows = table.set_index("variant"), tidy.latest(tidy.study_rows())
-    rows = rows[(rows["metric"] == "rsum") & (rows["relevance"] == "annotated") & (rows["dataset"] == "scenes")]
-    reached = rows.assign(value=100 * rows["value"].astype(float)).groupby("variant")["value"].agg(["mean", "size"])
-    reached = reached.reindex(table["variant"])
-    out = pd.DataFrame({"paper": own["rsum" if "rsum" in own else "sum"], "study": reached["mean"]})
+    own, ours = table.set_index("variant"), reached().reindex(table["variant"])
+    out = pd.DataFrame({"paper": own["rsum" if "rsum" in own else "sum"], "study": ours["mean"]})
     first = (out.dropna() if out.notna().all(axis=1).any() else out).iloc[0]
-    runs = reached["size"].fillna(0).astype(int)
+    runs = ours["size"].fillna(0).astype(int)
     return out.assign(runs=runs, **{f"{name}, difference": out[name] - first[name] for name in out})
 
 
-def show_verdicts(verdicts: pd.DataFrame, most: int = 4) -> None:
+def show_verdicts(verdicts: pd.DataFrame, lead: str = "", most: int = 4) -> None:
     """Show what the study says of sentences, as the answer of a notebook: a table of them with the verdicts, and a
-    figure of their effects. More than `most` are counted. verdicts: of study.ledger."""
+    figure of their effects. More than `most` are counted. verdicts: of study.ledger. lead: what stands before them."""
     import matplotlib.pyplot as plt
     from IPython.display import display
 
@@ -109,7 +113,8 @@ def show_verdicts(verdicts: pd.DataFrame, most: int = 4) -> None:
 
     own = verdicts[verdicts["verdict"].isin(DECIDED)]
     lines = own.to_dict("records")
-    said = [f"*{v['sentence']}* {v['verdict']}, {v['effect']:+.3g} [{v['low']:+.3g}, {v['high']:+.3g}]." for v in lines]
+    said = [f"*{v['sentence']}* {in_words(own.loc[[n]], v['claim'], '{:+.3g}').capitalize()}." for n, v in
+            zip(own.index, lines, strict=True)]  # fmt: skip
     if len(own) > most:
         counts = ", ".join(f"{n} {word}" for word, n in own["verdict"].value_counts().items())
         held = own.loc[own["verdict"].isin(["held", "contradicted"]), ["sentence", "verdict"]].head(most)
@@ -117,7 +122,7 @@ def show_verdicts(verdicts: pd.DataFrame, most: int = 4) -> None:
     absent = list(dict.fromkeys(verdicts.loc[~verdicts["sentence"].isin(own["sentence"]), "sentence"]))
     named = " ".join(f"*{sentence}*" for sentence in absent) if len(absent) <= 2 else f"{len(absent)} sentences"
     none = f"It has no rows of {named}" if lines else f"The study has no rows of {named}: it is open"
-    answer("The study on drawn images:" if lines else "", *said, f"{none.rstrip('.')}." if absent else "")
+    answer(lead, "The study on drawn images:" if lines else "", *said, f"{none.rstrip('.')}." if absent else "")
     if lines:
         plots.ledger(own)
         plt.show()
