@@ -137,9 +137,11 @@ def under_way() -> dict[str, str]:
     levels = decision.levels(decided, list(dict.fromkeys(decided["label"])))
     masks = decision.effects(rows[rows["part"] == "ambiguity"], masked, [RSUM, TRUE_RSUM, *maps])
     shown = masks.assign(label=masks["above"] + ", at " + masks["ambiguity"].astype(str), mean=masks["effect"])
-    if len(shown):
-        both = {name: own for name, own in shown.groupby("measure", sort=False) if name in (RSUM.name, TRUE_RSUM.name)}
-        stored(plots.levels(both, "difference from annotated positives (points)", 0), "false_negatives")
+    by_measure = dict(list(shown.groupby("measure", sort=False)))
+    if not (by_measure[RSUM.name]["mean"].max() < 0 < by_measure[TRUE_RSUM.name]["mean"].min()):
+        raise SystemExit(f"error: {TEXT.name} says otherwise of false negatives than {shown}.")
+    both = {name: by_measure[name] for name in (RSUM.name, TRUE_RSUM.name)}
+    stored(plots.levels(both, "difference from annotated positives (points)", 0), "false_negatives")
     own = decision.verdicts(rows, CAPACITY_CLAIMS)[["sentence", "runs", "effect", "low", "high", "by world", "verdict"]]
     seen = [decision.can_be_seen(claim) for claim in CLAIMS if decision.can_be_seen(claim) is not None]
     return {
@@ -150,8 +152,11 @@ def under_way() -> dict[str, str]:
         "choices": markdown(choices),
         "capacity": markdown(capacity.drop(columns="ambiguity")) if len(capacity) else "No rows yet.",
         "levels": markdown(levels) if len(levels) else "No rows yet.",
-        "masks": "![What true pairs change](figures/false_negatives.png)\n\n" * bool(len(masks))
-        + (markdown(masks.astype({"ambiguity": str})) if len(masks) else "No rows yet."),
+        "masks": markdown(masks.astype({"ambiguity": str})),
+        "pays_runs": str(shown["runs"].min()),
+        "pays": {
+            f"{r.label}, {r.measure}": f"{r.effect:+.0f} [{r.low:+.0f}, {r.high:+.0f}]" for r in shown.itertuples()
+        },
         **of_all_answers(decided[decided["ambiguity"] == DEFAULT_AMBIGUITY]),
     }  # fmt: skip
 
