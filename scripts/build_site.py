@@ -21,7 +21,7 @@ from build_reports import ROOT, markdown
 from print_pdf import print_page
 
 from xmr_core.base.files import make_folder
-from xmr_study import ledger
+from xmr_study import ledger, records
 from xmr_study.ledger import DECIDED
 
 BUILD = ROOT / "build"
@@ -54,13 +54,30 @@ def claims_page() -> str:
     )  # fmt: skip
 
 
+def runs_page() -> str:
+    """The runs of today's protocol as one table that sorts and filters in the browser, without a server."""
+    from itables import options, to_html_datatable
+    from itables.javascript import generate_init_offline_itables_html
+
+    rows = records.results()
+    rows["RSUM annotated"] = 100 * rows[records.column("annotated", "both", "rsum")]
+    rows["RSUM, all true answers"] = 100 * rows[records.column("exhaustive", "both", "rsum")]
+    sums = ["RSUM annotated", "RSUM, all true answers"]
+    settings = ("ambiguity", "world", "seed", "epochs", "lr", "part", "train_seconds", "processor", "dataset", "commit")
+    names = {"lr": "rate", "train_seconds": "seconds", "dataset": "corpus"}
+    table = rows[["label", *sums, *settings]].rename(columns=names).round(dict.fromkeys(sums, 1))
+    made = to_html_datatable(table, connected=False, table_id="runs", column_filters="footer", showIndex=False)
+    script = generate_init_offline_itables_html(options.dt_bundle)
+    return f"{script.partition('<div')[0]}<div class='runs'>{made}</div>\n"
+
+
 def index_page() -> str:
     """The first page of the site: what it holds, and the order of its pages."""
     methods = ["docs/methods/index", *sorted(_names(DOCS / "methods", "docs/methods", "index"))]
     first = ["docs/index", "docs/architecture", "docs/glossary", "CONTRIBUTING"]
     documents = [*first, *sorted({*_names(DOCS, "docs", "index")} - {*first})]
     chapters = {
-        "Results": ["reports/README", "reports/claims"],
+        "Results": ["reports/README", "reports/claims", "reports/runs"],
         **{group: [f"notebooks/{name}" for name in names] for group, names in groups().items()},
         "Documents": documents,
         "How to": sorted(_names(DOCS / "howto", "docs/howto")),
@@ -79,7 +96,8 @@ def index_page() -> str:
         "[The explorer](notebooks/explore.ipynb) answers any sentence, says why, and takes "
         "[your own images](docs/howto/photographs.md).\n\n"
         f"## What was found\n\n{found}\n"
-        "All numbers are in [the results](reports/README.md), all verdicts in [the claims](reports/claims.md).\n\n"
+        "All numbers are in [the results](reports/README.md) and [the runs](reports/runs.md), all verdicts in "
+        "[the claims](reports/claims.md).\n\n"
         "## Where to begin\n\n"
         "- **To learn the field:** [the course](docs/notebooks.md), fifteen notebooks in order.\n"
         "- **To search your own images:** [ten minutes](docs/howto/photographs.md).\n"
@@ -121,6 +139,12 @@ def write_sources(folder: Path) -> None:
     shutil.copy(ROOT / "CONTRIBUTING.md", folder)
     shutil.copy(REPORTS / "README.md", folder / "reports")
     (folder / "reports" / "claims.md").write_text(claims_page())
+    (folder / "reports" / "runs.html").write_text(runs_page())
+    (folder / "reports" / "runs.md").write_text(
+        "# All runs\n\nA line for every run of [the protocol](../docs/protocol.md). Sort by a column's head, filter at "
+        "its foot. `xmr_study.results()` gives the same lines, with every measure, as a frame.\n\n"
+        "```{raw} html\n:file: runs.html\n```\n"
+    )
     (folder / "notebooks").mkdir()
     names = [n for group in groups().values() for n in group]
     if missing := {p.stem for p in NOTEBOOKS.glob("*.ipynb")} - set(names):
@@ -175,6 +199,7 @@ def _is_noise(output: nbformat.NotebookNode) -> bool:
 def main() -> int:
     try:
         import furo  # noqa: F401
+        import itables  # noqa: F401
         import latex2mathml  # noqa: F401
         import myst_nb  # noqa: F401
     except ImportError:

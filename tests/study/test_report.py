@@ -13,7 +13,7 @@ sys.path.insert(0, str(ROOT / "scripts"))
 
 import build_site  # noqa: E402
 
-from xmr_study import ledger  # noqa: E402
+from xmr_study import ledger, results  # noqa: E402
 
 pytestmark = pytest.mark.slow
 
@@ -47,6 +47,14 @@ def test_the_claims_page_shows_every_claim_with_its_rule_and_verdict(sources):
     page = (sources / "reports" / "claims.md").read_text()
     assert all(c.sentence in page and c.measure in page for c in ledger().itertuples())
     assert {"**held**", "**contradicted**", "**undecided**"} & set(re.findall(r"[*]{2}[a-z]+[*]{2}", page))
+
+
+def test_the_table_of_all_runs_has_a_line_for_each_and_needs_no_server(sources):
+    page, rows = (sources / "reports" / "runs.html").read_text(), results()
+    lines = json.loads(json.loads(re.search(r'"data_json": (".*"),?\n', page)[1]))
+    assert len(lines) == len(rows) and [line[0] for line in lines] == rows["label"].tolist()
+    assert [line[1][1] for line in lines] == pytest.approx((100 * rows["annotated both rsum"]).round(1).tolist())
+    assert not re.search(r"(src|href)=[\"']http[^>]*[.](js|css)", page), "a script or a style comes from elsewhere"
 
 
 def test_the_first_page_demonstrates_fifty_sentences_whose_marks_are_true(sources):
