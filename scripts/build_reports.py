@@ -5,7 +5,6 @@ python scripts/build_reports.py, or `make reports`.
 """
 
 import re
-from itertools import product
 from pathlib import Path
 
 import matplotlib
@@ -23,15 +22,13 @@ from xmr_core.evaluation.stats import seed_interval
 from xmr_study import decision, ledger, paper_tables, plots, records
 from xmr_study.ambiguity import ambiguity_gains, ambiguity_points
 from xmr_study.claims import CLAIMS
-from xmr_study.claims.claim import RSUM, Measure
+from xmr_study.claims.claim import RSUM, TRUE_RSUM
 from xmr_study.claims.own import CAPACITY as CAPACITY_CLAIMS
 from xmr_study.ledger import DECIDED
 from xmr_study.protocol import (
     CAPACITY,
     CROSSED,
     LENGTHS,
-    MASKS,
-    OBJECTIVES,
     RATE,
     RATES,
     chosen_rate,
@@ -64,7 +61,6 @@ SWEPT = {  # symbol: option, values, the paper's curve, whether the axis is loga
     "K": ("slots", (1, 2, 3, 4, 5, 6), paper_tables.dive_cardinality, False),
     "T": ("iterations", (1, 2, 3, 4, 5, 6), paper_tables.dive_iterations, False),
 }
-TRUE_RSUM = Measure("RSUM, all true answers", "exhaustive", "both", "rsum", factor=100)
 START, END = "<!-- answer: made by `make reports` -->\n", "<!-- end of answer -->"
 
 
@@ -127,15 +123,10 @@ def under_way() -> dict[str, str]:
     shown = ["method", *(f"{n} epochs" for n in LENGTHS), "gain", *(f"rate {rate:g}" for rate in RATES), "chosen"]
     choices = pd.DataFrame(lines, columns=shown).astype(dict.fromkeys(shown[1:-1], float))
     wide = [(label, "DivE") for label in (*CAPACITY, *CROSSED) if label != "DivE, 4 × 16"]
-    masked = [
-        (f"{label}, {loss}, {mask}", f"{label}, {loss}, annotated")
-        for label, loss, mask in product(("VSE∞", "DivE"), OBJECTIVES, MASKS) if mask != "annotated"
-    ]  # fmt: skip
-    maps = [Measure(f"mAP@R, {d}", "exhaustive", d, "map_at_r", factor=100) for d in ("i2t", "t2i")]
     capacity = decision.effects(rows[rows["part"] != "ambiguity"], [*wide, ("VSE∞", "DivE, 4 × 16")], [RSUM, TRUE_RSUM])
     decided = rows[rows["part"].isin(["capacity", "comparison"])]
     levels = decision.levels(decided, list(dict.fromkeys(decided["label"])))
-    masks = decision.effects(rows[rows["part"] == "ambiguity"], masked, [RSUM, TRUE_RSUM, *maps])
+    masks = decision.false_negatives(rows)
     shown = masks.assign(label=masks["above"] + ", at " + masks["ambiguity"].astype(str), mean=masks["effect"])
     by_measure = dict(list(shown.groupby("measure", sort=False)))
     if not (by_measure[RSUM.name]["mean"].max() < 0 < by_measure[TRUE_RSUM.name]["mean"].min()):

@@ -10,7 +10,7 @@ of all comparisons together. With more lent the family error exceeds its level w
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from itertools import combinations
+from itertools import combinations, product
 from typing import NamedTuple
 
 import numpy as np
@@ -22,8 +22,8 @@ from xmr_core.base.errors import BadInput
 from xmr_core.data.scenes.corpus import DEFAULT_AMBIGUITY
 from xmr_core.evaluation.stats import holm
 from xmr_study import paper_tables
-from xmr_study.claims.claim import RSUM, Claim, Measure
-from xmr_study.protocol import SEEDS, WORLDS, canonical, light
+from xmr_study.claims.claim import RSUM, TRUE_RSUM, Claim, Measure
+from xmr_study.protocol import MASKS, OBJECTIVES, SEEDS, WORLDS, canonical, light
 from xmr_study.records import column
 
 LEVEL, MOST_PRIOR = 0.025, 4.0  # of each one-sided test; degrees of freedom that other comparisons may lend
@@ -97,6 +97,18 @@ def effects(rows: pd.DataFrame, pairs: Sequence[tuple[str, str]], measures: Sequ
             lines.append((*names, m.name, len(c.differences), estimate.mean, low, high, _by_world(c.differences)))
     columns = ["ambiguity", "above", "below", "measure", "runs", "effect", "low", "high", "by world"]
     return pd.DataFrame(lines, columns=columns)
+
+
+def false_negatives(rows: pd.DataFrame) -> pd.DataFrame:
+    """`effects` of what the protocol's oracles know on training with annotated pairs: true pairs that nobody annotated
+    left out of the negatives, or taken as positives, at every ambiguity, by annotated and by all true answers. rows: of
+    records.results."""
+    masked = [
+        (f"{label}, {loss}, {mask}", f"{label}, {loss}, annotated")
+        for label, loss, mask in product(("VSE∞", "DivE"), OBJECTIVES, MASKS) if mask != "annotated"
+    ]  # fmt: skip
+    maps = [Measure(f"mAP@R, {d}", "exhaustive", d, "map_at_r", factor=100) for d in ("i2t", "t2i")]
+    return effects(rows[rows["part"] == "ambiguity"], masked, [RSUM, TRUE_RSUM, *maps])
 
 
 def levels(rows: pd.DataFrame, names: Sequence[str], measure: Measure = RSUM) -> pd.DataFrame:

@@ -74,7 +74,9 @@ def in_words(table: pd.DataFrame, claim: str, effect: str = "{:+.1f}") -> str:
         if line["verdict"] in WORDS:
             number = effect[effect.index("{") :]
             ends = f" [{number.format(line['low'])}, {number.format(line['high'])}]"
-            return f"{WORDS[line['verdict']]} ({effect.format(line['effect'])}{ends})"
+            more = "more" if line.get("claimed") == "above" else "less"
+            bound = f", where {more} than {line['bound']:g} is claimed" if line.get("bound") else ""
+            return f"{WORDS[line['verdict']]} ({effect.format(line['effect'])}{ends}{bound})"
     return "the study has no rows of it"
 
 
@@ -103,10 +105,9 @@ def beside(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def show_verdicts(verdicts: pd.DataFrame, lead: str = "", most: int = 4) -> None:
-    """Show what the study says of sentences, as the answer of a notebook: a table of them with the verdicts, and a
-    figure of their effects. More than `most` are counted. verdicts: of study.ledger. lead: what stands before them."""
+    """Show what the study says of sentences, as the answer of a notebook: the verdicts in words, and a figure of their
+    effects. More than `most` are counted. verdicts: of study.ledger. lead: what stands before them."""
     import matplotlib.pyplot as plt
-    from IPython.display import display
 
     from xmr_study import plots
     from xmr_study.notebook import answer
@@ -126,8 +127,6 @@ def show_verdicts(verdicts: pd.DataFrame, lead: str = "", most: int = 4) -> None
     if lines:
         plots.ledger(own)
         plt.show()
-        columns = ["sentence", "verdict", "effect", "low", "high", "seeds", "corpus"]
-        display(own[columns].set_index("sentence").round(2))
 
 
 def unlike_study(rows: pd.DataFrame, verdicts: pd.DataFrame | None = None) -> tuple[str, dict[str, str]]:

@@ -141,13 +141,15 @@ def variants(table: pd.DataFrame, metrics: Sequence[str] = ("rsum annotated", "r
     >>> len(variants(pd.DataFrame({"variant": ["a"], "m": [1.0], "m low": [0.5], "m high": [1.5]}), ["m"]).axes)
     1
     """
-    fig, axes = start(3.2 * len(metrics) + 1.2, 0.36 * len(table) + 1.2, columns=len(metrics), sharey=True)
+    fig, axes = start(3.2 * len(metrics) + 1.2, 0.28 * len(table) + 1.2, columns=len(metrics), sharey=True)
     y = np.arange(len(table))[::-1]
     for ax, metric in zip(axes, metrics, strict=True):
         value = table[metric]
         low, high = (table[f"{metric} {end}"].fillna(value) for end in ("low", "high"))
         ax.errorbar(value, y, xerr=[value - low, high - value], fmt="o", color=COLOURS[0], capsize=3, lw=1.5)
-        ax.set(xlabel=metric.replace("rsum", "RSUM (%),"), yticks=y, yticklabels=table["variant"])
+        which = metric.removeprefix("rsum").replace("exhaustive", "all true answers").strip()
+        named = f"RSUM (%){which and ', '}{which}" if metric.startswith("rsum") else metric
+        ax.set(xlabel=named, yticks=y, yticklabels=table["variant"])
         ax.set_ylim(-0.6, len(table) - 0.4)
         for none in y[value.isna()]:
             at = {"transform": ax.get_yaxis_transform(), "ha": "center", "va": "center"}

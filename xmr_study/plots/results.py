@@ -102,10 +102,12 @@ def ledger(table: pd.DataFrame, least: int = 1) -> Figure:
     >>> row = {"sentence": "A is better.", "corpus": "scenes", "seeds": 3, "effect": 2.0, "low": 1.0, "high": 3.0}
     >>> row |= {"verdict": "held", "claimed": "above", "bound": 0.0, "measure": "RSUM annotated: A above B"}
     >>> [ax.get_xlabel() for ax in ledger(pd.DataFrame([row])).axes]
-    ['RSUM annotated']
+    ['RSUM annotated, the first minus the second']
     """
     shown = table[table["low"].notna()]
     units = shown["measure"].str.extract("^(RSUM annotated|Spearman's ρ|log circular variance|[^:]*)")[0]
+    alone = shown["measure"].str.contains(r"(?:above|below) [-\d.]+$")  # compared with a number
+    units = units.where(alone, units + ", the first minus the second")
     panels = [(unit, own) for unit, own in shown.groupby(units, sort=False) if len(own) >= least]
     heights = [0.26 * len(own) + 0.55 for _, own in panels]
     fig, axes = start(9.0, sum(heights) + 0.8, rows=len(panels), height_ratios=heights)
@@ -128,9 +130,12 @@ def ledger(table: pd.DataFrame, least: int = 1) -> Figure:
         ax.set_yticks(range(len(own), 0, -1), labels, fontsize=8, linespacing=0.95)
         ax.grid(axis="y", visible=False)
     if one:
-        axes[0].set_title(f"{shown['corpus'].iloc[0]}; in brackets: number of seeds", fontsize=9)
-    handles = [Line2D([], [], color=c, marker=m, ls="-", label=name) for name, (c, m) in _VERDICTS.items()]
-    handles.append(Patch(color="0.92", label="where the claim says"))
+        axes[0].set_title(
+            f"{shown['corpus'].iloc[0]}; in brackets: seeds; intervals are widened for many claims (Holm)", fontsize=9
+        )
+    met = {name: style for name, style in _VERDICTS.items() if name in set(shown["verdict"])}
+    handles = [Line2D([], [], color=c, marker=m, ls="-", label=name) for name, (c, m) in met.items()]
+    handles.append(Patch(color="0.92", label="the side that the claim predicts"))
     fig.legend(handles=handles, loc="outside lower center", ncols=5, frameon=False)
     return fig
 
@@ -309,8 +314,8 @@ def slopes(points: pd.DataFrame, families: Mapping[str, str]) -> Figure:
     ['DivE 480']
     """
     ends = points.sort_values("epochs").groupby("label")["rsum"].agg(["first", "last"]).sort_values("last")
-    fig, (ax,) = start(PAGE * 0.75, 5.0)
-    gap, heights = (ends.max().max() - ends.min().min()) / 24, [-np.inf]
+    fig, (ax,) = start(PAGE * 0.75, 6.2)
+    gap, heights = (ends.max().max() - ends.min().min()) / 30, [-np.inf]
     for last in ends["last"]:
         heights.append(max(last, heights[-1] + gap))  # names do not cover each other
     heights = np.array(heights[1:]) - np.mean(heights[1:]) + ends["last"].mean()
