@@ -91,7 +91,7 @@ def ablation(
     shapes.
 
     Args:
-        ours: columns x, seed, rsum (percent, 0–600). Points are seeds, the line is their mean, and a band shows the 95
+        ours: columns x, seed, rsum (percent, 0–600). Points are seeds, the line is their mean, and bars show the 95
             % interval in columns low and high, if there are any (over images where there is one seed).
         published: columns x (or `printed`, if it has another name), rsum, source; None for a curve that no paper has,
             and one panel. symbol: label of the horizontal axis.
@@ -110,8 +110,8 @@ def ablation(
     axes[0].plot(mean.index, mean, color=COLOURS[0], marker="o", label="mean over seeds" if several else "one seed")
     if "low" in ours:
         band = ours.groupby(x)[["low", "high"]].first().dropna()
-        style = {"color": COLOURS[0], "alpha": 0.18, "label": "95 % interval", "lw": 0}
-        axes[0].fill_between(band.index, band["low"], band["high"], **style)
+        style = {"color": COLOURS[0], "label": "95 % interval", "lw": 1.5}
+        axes[0].vlines(band.index, band["low"], band["high"], **style)
     if settled is not None and len(settled):
         mean_of = settled.groupby("setting")[["rsum", "low", "high"]].mean()
         axes[0].fill_between(mean_of.index, mean_of["low"], mean_of["high"], color="0.85", lw=0, zorder=0)
