@@ -9,7 +9,7 @@ import torch
 from jaxtyping import UInt8
 
 from xmr_core.base.errors import BadInput, require_choice
-from xmr_core.base.types import Corpus
+from xmr_core.base.types import Corpus, Relevance
 from xmr_core.data.corpora import corpus_of
 from xmr_core.data.readers.assembly import ZETAS
 from xmr_core.data.scenes.corpus import scenes_plausible
@@ -19,7 +19,7 @@ from xmr_core.evaluation.ranks import Scoring, best
 from xmr_core.training.runs.config import RunConfig
 from xmr_core.training.runs.ensemble import scores_of
 from xmr_core.training.runs.folder import TrainedRun
-from xmr_study.analysis import false_negative_rate, per_query_values
+from xmr_study.analysis import agreement_of_benchmarks, false_negative_rate, per_query_values
 
 COLUMNS = ["query", "rank", "item", "score", "mark"]
 
@@ -115,6 +115,7 @@ def canvases(corpus: Corpus, rows: Sequence[int]) -> list[UInt8[np.ndarray, "h w
 TRUTH = "R-P exhaustive"
 _ANNOTATED = [f"{name} annotated" for name in ("R@1", "R@5", "R@10", "RSUM", "R-P", "mAP@R")]
 BENCHMARKS = (*_ANNOTATED, *(f"PMRP ζ={z}" for z in ZETAS), "PMRP")
+POOLED = ("R-P pooled", "mAP@R pooled")
 _COLUMNS = {"R@1": "R@1", "R@5": "R@5", "R@10": "R@10", "R-P": "r_precision", "mAP@R": "map_at_r"}
 
 
@@ -148,17 +149,56 @@ class Benchmarks:
     rows: pd.DataFrame
 
 
-def benchmark_run(run: TrainedRun) -> Benchmarks:
-    """Evaluate a finished run, on a corpus that check_benchmarks accepts, by annotated pairs, plausible matches and the
-    exhaustive truth. PMRP on scenes takes the set of shapes in an image for COCO's object labels (scenes_plausible).
+def pooled(scorings: Sequence[Scoring], corpus: Corpus, k: int = 5) -> Relevance:
+    """The pairs that people would find who judge answers and make no mistake: the annotated ones, and of the k best
+    answers of each scoring to every query of either direction those that are true. scorings: of runs (scoring_of) on
+    the test split of a corpus that check_benchmarks accepts.
+    Source: Chun et al., ECCV 2022 (ECCV Caption), who asked people about five models.
+    """
+    annotated, true = (corpus.relevance_sets[kind]("test") for kind in ("annotated", "exhaustive"))
+    found = [(annotated.queries, annotated.indices)]
+    for scoring in scorings:
+        captions, images = (best(scoring, k, modality)[1] for modality in ("images", "captions"))
+        rows = [np.repeat(np.arange(len(answers)), answers.shape[1]) for answers in (captions, images)]
+        found += [(captions.ravel(), rows[0]), (rows[1], images.ravel())]
+    query, gallery = map(np.concatenate, zip(*found, strict=True))
+    n = len(true.gallery_ids)
+    right = np.isin(query * n + gallery, true.queries * n + true.indices)
+    return Relevance.from_positions(query[right], gallery[right], annotated.query_ids, annotated.gallery_ids)
+
+
+def pool_bias(labels: Sequence[str], scorings: Sequence[Scoring], corpus: Corpus, k: int = 5) -> pd.DataFrame:
+    """mAP@R (percent, the mean of both directions and of a label's scorings) by three pools of k answers: of the label
+    itself, of all others, and of all. Index label. scorings, corpus: as for `pooled`."""
+    every, lines = pooled(scorings, corpus, k), {}
+    for label in dict.fromkeys(labels):
+        own, others = (
+            [scoring for name, scoring in zip(labels, scorings, strict=True) if (name == label) == of_it]
+            for of_it in (True, False)
+        )
+        pools = {"own": pooled(own, corpus, k), "all others": pooled(others, corpus, k), "all": every}
+        tables = [evaluate_scores(scoring, pools).per_query for scoring in own]
+        by_pool = pd.concat(tables).groupby(["relevance", "direction"])["map_at_r"].mean()
+        lines[label] = 100 * by_pool.groupby("relevance").mean()[[*pools]]
+    return pd.DataFrame(lines).T.rename_axis("answers judged", axis=1)
+
+
+def benchmark_run(run: TrainedRun, pool: Relevance | None = None) -> Benchmarks:
+    """Evaluate a finished run, on a corpus that check_benchmarks accepts, by annotated pairs, plausible matches, the
+    exhaustive truth and, if given, a pool of judged answers (`pooled`), which adds POOLED. PMRP on scenes takes the set
+    of shapes in an image for COCO's object labels (scenes_plausible).
     """
     corpus = run.prepared().corpus
     relevance_sets = {kind: corpus.relevance_sets[kind]("test") for kind in ("annotated", "exhaustive")}
     relevance_sets |= {f"plausible {z}": scenes_plausible(corpus, "test", z) for z in ZETAS}
+    relevance_sets |= {"pooled": pool} if pool is not None else {}
     scores = scores_of(run)
     evaluation = evaluate_scores(scores, relevance_sets)
     sources = {f"{name} annotated": ("annotated", column) for name, column in _COLUMNS.items()}
     sources |= {f"PMRP ζ={z}": (f"plausible {z}", "r_precision") for z in ZETAS}
+    sources |= (
+        dict(zip(POOLED, [("pooled", "r_precision"), ("pooled", "map_at_r")], strict=True)) if pool is not None else {}
+    )
     sources[TRUTH] = ("exhaustive", "r_precision")
     queries = per_query_values(evaluation.per_query, sources)
     queries["PMRP"] = queries[[f"PMRP ζ={z}" for z in ZETAS]].mean(axis=1)
@@ -171,3 +211,17 @@ def benchmark_run(run: TrainedRun) -> Benchmarks:
     share["value"] = wrong["of these right"] / 100
     rows = pd.concat([pmrp, share[list(pmrp)]], ignore_index=True)
     return Benchmarks(wrong, values, queries, rows)
+
+
+def compared_benchmarks(labels: Sequence[str], evaluated: Sequence[Benchmarks]) -> pd.DataFrame:
+    """How far each benchmark orders methods (labels, a run each or several), and the queries of a method (the mean over
+    runs), as the truth does: Kendall's τ, 1 for the same order. Index benchmark, columns tau of methods, tau of queries
+    (NaN for RSUM, which is of all queries together); the highest first.
+    """
+    names = [name for name in (*BENCHMARKS, *POOLED) if name in evaluated[0].values]
+    values = pd.DataFrame([b.values for b in evaluated]).groupby([*labels], sort=False).mean()
+    own = [agreement_of_benchmarks(b.queries, TRUTH, [n for n in names if n in b.queries]) for b in evaluated]
+    methods = agreement_of_benchmarks(values, TRUTH, names).set_index("benchmark")["tau"]
+    return pd.DataFrame(
+        {"tau of methods": methods, "tau of queries": pd.concat(own).groupby("benchmark")["tau"].mean()}
+    ).loc[methods.index]

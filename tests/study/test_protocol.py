@@ -163,7 +163,7 @@ def test_the_plan_is_a_table_of_every_run_and_the_committed_one_is_todays(capsys
     monkeypatch.setattr(sys, "argv", ["run_study.py", "--plan"])
     assert run_study.main() == 0
     table = pd.read_csv(StringIO(capsys.readouterr().out))
-    assert set(table["part"]) == {"length", "tuning", "capacity", "comparison", "hinge", "ambiguity"}
+    assert set(table["part"]) == {part for part in protocol.PARTS if "photographs" not in part}
     assert (table["seconds"] > 0).all()
     pd.testing.assert_frame_equal(table, pd.read_csv(ROOT / "reports" / "planned.csv"))
 

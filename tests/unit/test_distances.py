@@ -11,9 +11,9 @@ from xmr_core.evaluation.analysis.representations import distance_table, encode_
 from xmr_core.evaluation.analysis.uncertainty import query_uncertainty, uncertainty
 from xmr_core.similarities.gaussian import DISTANCES
 from xmr_core.training.runs import train_or_load
-from xmr_core.training.runs.ensemble import scores_of
+from xmr_core.training.runs.ensemble import scores_of, scoring_of
 from xmr_study.analysis import sampling_gain, uncertainty_rows
-from xmr_study.examples import BENCHMARKS, TRUTH, benchmark_run
+from xmr_study.examples import BENCHMARKS, POOLED, TRUTH, benchmark_run, compared_benchmarks, pool_bias, pooled
 
 
 @pytest.fixture(scope="module")
@@ -107,3 +107,38 @@ def test_a_run_beside_the_truth(runs):
         and found.rows["value"].between(0, 1).all()
     )
     assert scores_of(run).shape == (32, 160)
+
+
+def test_a_pool_has_the_true_ones_of_the_judged_answers(shared_home, monkeypatch):
+    monkeypatch.setenv("XMR_HOME", str(shared_home))
+    runs = {name: train_or_load(tiny_config(name, ambiguity=0.5)) for name in ("dive", "vse++", "pcme")}
+    two = [runs["dive"], runs["vse++"]]
+    corpus, matrices = two[0].prepared().corpus, list(map(scores_of, two))
+    annotated, true = (corpus.relevance_sets[kind]("test") for kind in ("annotated", "exhaustive"))
+    expected = [set(annotated[caption]) for caption in range(len(annotated))]
+    for scores in matrices:
+        for image, row in enumerate(scores):
+            for caption in sorted(range(len(row)), key=lambda c: -row[c])[:3]:
+                expected[caption] |= {image} & set(true[caption])
+        for caption, column in enumerate(scores.T):
+            expected[caption] |= {*sorted(range(len(column)), key=lambda i: -column[i])[:3]} & set(true[caption])
+    scorings = list(map(scoring_of, two))
+    found = pooled(scorings, corpus, 3)
+    assert [set(found[caption]) for caption in range(len(found))] == expected
+    assert len(annotated.indices) < len(found.indices) < len(true.indices)
+    bias = pool_bias(["dive", "vse++"], scorings, corpus, 3)
+    every = benchmark_run(two[0], found)
+    assert bias.loc["dive", "all"] == pytest.approx(every.values["mAP@R pooled"])
+    for label, run, of in [
+        ("dive", two[0], {"own": 0, "all others": 1}),
+        ("vse++", two[1], {"own": 1, "all others": 0}),
+    ]:
+        for name, position in of.items():
+            pool = pooled([scorings[position]], corpus, 3)
+            assert bias.loc[label, name] == pytest.approx(benchmark_run(run, pool).values["mAP@R pooled"])
+    table = compared_benchmarks(
+        ["dive", "vse++", "pcme"], [every, *(benchmark_run(runs[n], found) for n in ("vse++", "pcme"))]
+    )
+    assert {*table.index} == {*BENCHMARKS, *POOLED} and np.isnan(table.loc["RSUM annotated", "tau of queries"])
+    pool_first = pooled(scorings, corpus, len(annotated))
+    assert (pool_first.counts == true.counts).all(), "all answers judged: nothing is missing"
