@@ -15,11 +15,22 @@ from xmr_core.base.types import Embedding
 from xmr_core.data.batches import Batches
 from xmr_core.data.prepare import prepare
 from xmr_core.data.scenes.corpus import object_masks, scenes_of, statements_of
-from xmr_core.data.scenes.world import ONE, RELATION, TWO, content_words, say, shape_words, truth_matrix
+from xmr_core.data.scenes.world import (
+    ATTRIBUTES,
+    COUNT,
+    ONE,
+    RELATION,
+    TWO,
+    content_words,
+    say,
+    shape_words,
+    truth_matrix,
+)  # fmt: skip
 from xmr_core.evaluation.analysis.elements import slot_attention
 from xmr_core.evaluation.analysis.representations import encode_split
 from xmr_core.evaluation.analysis.uncertainty import uncertainty
 from xmr_core.evaluation.evaluate import METRIC_COLUMNS
+from xmr_core.evaluation.ranks import best
 from xmr_core.evaluation.stats import image_error, mean_error
 from xmr_core.features.words import rule
 from xmr_core.losses.adaptive_clustering import AdaptiveClustering
@@ -27,6 +38,7 @@ from xmr_core.methods.method import Method
 from xmr_core.methods.registry import build
 from xmr_core.training.loop import OwnState, train
 from xmr_core.training.runs.config import RunConfig
+from xmr_core.training.runs.ensemble import scoring_of
 from xmr_core.training.runs.folder import TrainedRun
 from xmr_study.analysis import attention_entropy, content_preference, object_overlap, pointing
 
@@ -139,6 +151,36 @@ def counterfactuals(run: TrainedRun, seed: int = 0) -> pd.DataFrame:
                 table[f"spread{end}"] = uncertainty(items)
         parts.append(table)
     return pd.concat(parts, ignore_index=True)
+
+
+FORGOTTEN = (*ATTRIBUTES, "relation", "number", "background")  # what a statement of scenes can say
+
+
+def missed(run: TrainedRun) -> pd.DataFrame:
+    """What a wrong first image lacks, for the test captions of scenes whose first image does not fit: columns forgotten
+    (of FORGOTTEN), captions (wrong ones that say it), and fits, the share (percent) of these of which the image fits
+    once it is forgotten, of both objects where two are mentioned.
+
+    Raises: BadInput for another corpus than scenes.
+    """
+    corpus = run.prepared().corpus
+    said, scenes = statements_of(corpus, "test"), scenes_of(corpus, "test")
+    first = best(scoring_of(run), 1)[1][:, 0].astype(int)
+    wrong = np.flatnonzero(~truth_matrix(said, scenes)[np.arange(len(said)), first])
+    said, first, lines = said[wrong], first[wrong], []
+    for n, name in enumerate(FORGOTTEN):
+        a, b = said.a.copy(), said.b.copy()
+        changed = {"a": a, "b": b}
+        if n < len(ATTRIBUTES):
+            says = (a[:, n] >= 0) | (b[:, n] >= 0)
+            a[:, n] = b[:, n] = -1
+        elif name == "number":
+            says, changed = said.kind == COUNT, {"kind": np.where(said.kind == COUNT, ONE, said.kind)}
+        else:
+            says, changed = getattr(said, name) >= 0, {name: np.full(len(said), -1)}
+        fits = truth_matrix(replace(said, **changed), scenes)[np.arange(len(said)), first]
+        lines.append((name, int(says.sum()), 100 * float(fits[says].mean()) if says.any() else float("nan")))
+    return pd.DataFrame(lines, columns=["forgotten", "captions", "fits"])
 
 
 def answers_known(run: TrainedRun) -> dict[str, float]:

@@ -1,14 +1,22 @@
 """Right answers that annotated recall punishes, benchmarks beside the truth, plausible matches of scenes."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
+from tiny import tiny_config
 
 from xmr_core.base.errors import BadInput
 from xmr_core.base.types import Relevance
 from xmr_core.data.scenes import load_scenes, scenes_plausible
+from xmr_core.data.scenes.corpus import scenes_of, statements_of
+from xmr_core.data.scenes.world import COUNT, ONE, truth_matrix
 from xmr_core.evaluation.evaluate import evaluate_scores
+from xmr_core.training.runs import train_or_load
+from xmr_core.training.runs.ensemble import scores_of
 from xmr_study.analysis import agreement_of_benchmarks, false_negative_rate, random_share
+from xmr_study.measures import FORGOTTEN, missed
 
 
 def by_hand(row, relevant, k):
@@ -94,3 +102,33 @@ def test_plausible_matches_of_scenes_by_a_loop(tmp_path, monkeypatch):
             assert set(found[t]) == {i for i, s in enumerate(shown) if len(s ^ shown[owner[t]]) <= zeta}
     with pytest.raises(BadInput, match="ζ"):
         scenes_plausible(corpus, "test", -1)
+
+
+def test_what_wrong_first_images_miss(shared_home, monkeypatch):
+    """Against the statements one by one: nothing that is said of an object, a relation, a number or a background."""
+    monkeypatch.setenv("XMR_HOME", str(shared_home))
+    run = train_or_load(tiny_config("vse++"))
+    corpus, scores = run.prepared().corpus, scores_of(run)
+    said, scenes = statements_of(corpus, "test"), scenes_of(corpus, "test")
+    counts = {name: [0, 0] for name in FORGOTTEN}
+    for t in range(len(said)):
+        one, image = said[[t]], scenes[[int(scores[:, t].argmax())]]
+        if truth_matrix(one, image)[0, 0]:
+            continue
+        for n, name in enumerate(FORGOTTEN):
+            changed = {field: getattr(one, field).copy() for field in ("a", "b", "kind", "relation", "background")}
+            if n < 4:
+                says = one.a[0, n] >= 0 or one.b[0, n] >= 0
+                changed["a"][0, n] = changed["b"][0, n] = -1
+            elif name == "number":
+                says, changed["kind"][0] = one.kind[0] == COUNT, ONE if one.kind[0] == COUNT else one.kind[0]
+            else:
+                says, changed[name][0] = getattr(one, name)[0] >= 0, -1
+            if says:
+                counts[name][0] += 1
+                counts[name][1] += bool(truth_matrix(replace(one, **changed), image)[0, 0])
+    found = missed(run).set_index("forgotten")
+    assert found["captions"].to_dict() == {name: n for name, (n, _) in counts.items()}
+    expected = {name: 100 * fits / n if n else float("nan") for name, (n, fits) in counts.items()}
+    assert found["fits"].to_dict() == pytest.approx(expected, nan_ok=True)
+    assert sum(fits > 0 for _, fits in counts.values()) > 2 and sum(n for n, _ in counts.values()) > 200
