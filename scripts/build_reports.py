@@ -20,7 +20,6 @@ from xmr_core.base import files
 from xmr_core.data.scenes.corpus import DEFAULT_AMBIGUITY
 from xmr_core.evaluation.stats import seed_interval
 from xmr_study import decision, ledger, paper_tables, plots, records
-from xmr_study.ambiguity import ambiguity_gains, ambiguity_points
 from xmr_study.claims import CLAIMS
 from xmr_study.claims.claim import RSUM, TRUE_RSUM
 from xmr_study.claims.own import CAPACITY as CAPACITY_CLAIMS
@@ -136,6 +135,10 @@ def under_way() -> dict[str, str]:
         raise SystemExit(f"error: {TEXT.name} says otherwise of false negatives than {shown}.")
     both = {name: by_measure[name] for name in (RSUM.name, TRUE_RSUM.name)}
     stored(plots.levels(both, "difference from annotated positives (points)", 0), "false_negatives")
+    pays = decision.paying(rows)
+    between = pays["above"].str.removesuffix(", annotated") + " − " + pays["below"].str.removesuffix(", annotated")
+    named = pays.assign(label=between + ", at " + pays["ambiguity"].astype(str), mean=pays["effect"])
+    stored(plots.levels(dict(list(named.groupby("measure", sort=False))), "difference (points)", 0), "ambiguity")
     own = decision.verdicts(rows, CAPACITY_CLAIMS)[["sentence", "runs", "effect", "low", "high", "by world", "verdict"]]
     seen = [decision.can_be_seen(claim) for claim in CLAIMS if decision.can_be_seen(claim) is not None]
     return {
@@ -146,6 +149,7 @@ def under_way() -> dict[str, str]:
         "choices": markdown(choices),
         "capacity": markdown(capacity.drop(columns="ambiguity")) if len(capacity) else "No rows yet.",
         "levels": markdown(levels) if len(levels) else "No rows yet.",
+        "paying": markdown(pays.astype({"ambiguity": str})),
         "masks": markdown(masks.astype({"ambiguity": str})),
         "pays_runs": str(shown["runs"].min()),
         "pays": {
@@ -200,13 +204,12 @@ def page() -> str:
     """reports/README.md; its figures are stored on the way."""
     rows, curves = protocol_rows(), protocol_curves()
     methods, photographs, verdicts = protocol_results(), flickr_results(rows, curves), ledger()
-    points, gains = budget_points(rows, labels()), ambiguity_gains(ambiguity_points(rows))
+    points = budget_points(rows, labels())
     families = {label: family(label) for label in labels()}
     stored(plots.pareto(methods.drop(columns="train seconds"), families), "abstract")
     stored(plots.slopes(points, families), "slopes")
     stored(plots.scoreboard(verdicts), "scoreboard")
     stored(plots.budget_curves(points, labels()), "budget_curves")
-    stored(plots.ambiguity_curves(gains, labels()), "ambiguity")
     means = {}
     for symbol, (option, values, paper, log_x) in SWEPT.items():
         curve = swept(ablation_rows(), symbol, values)
@@ -247,7 +250,6 @@ def page() -> str:
         methods=markdown(readable(methods)),
         equal_time=markdown(at_equal_time(points)),
         variants=markdown(readable(variant_results(ablation_rows(), "dive", curves))),
-        gains=markdown(gains.astype({"ambiguity": str})),
         photographs=markdown(readable(photographs)),
         verdicts=markdown(verdicts_by_paper(verdicts)),
         **under_way(),

@@ -111,6 +111,14 @@ def false_negatives(rows: pd.DataFrame) -> pd.DataFrame:
     return effects(rows[rows["part"] == "ambiguity"], masked, [RSUM, TRUE_RSUM, *maps])
 
 
+def paying(rows: pd.DataFrame) -> pd.DataFrame:
+    """`effects` of a set against one vector, and of the hinge with hardest negatives against InfoNCE, on the same
+    images captioned ever more vaguely, by annotated and by all true answers. rows: of records.results."""
+    pairs = [(f"{label}, hinge, annotated", f"{label}, InfoNCE, annotated") for label in ("VSE∞", "DivE")]
+    pairs.insert(0, ("DivE, InfoNCE, annotated", "VSE∞, InfoNCE, annotated"))
+    return effects(rows[rows["part"] == "ambiguity"], pairs, [RSUM, TRUE_RSUM])
+
+
 def levels(rows: pd.DataFrame, names: Sequence[str], measure: Measure = RSUM) -> pd.DataFrame:
     """What each label reaches on the worlds that decide, in units of the measure: columns label, runs, mean, low, high
     (95 %, the spread moderated over the labels), by world, collapsed (share of its runs, %), and the mean without

@@ -113,6 +113,26 @@ def test_the_moderated_t_is_that_of_the_page(sds):
         assert made.above(3) == pytest.approx(1 - made.below(3)) and made.interval()[0] < made.mean
 
 
+def test_what_vague_captions_cost_is_read_from_the_runs_on_common_images():
+    level = {"VSE∞, InfoNCE, annotated": 400.0, "DivE, InfoNCE, annotated": 410.0, "VSE∞, InfoNCE, true": 320.0,
+             "VSE∞, InfoNCE, left out": 390.0, "VSE∞, hinge, annotated": 380.0}  # fmt: skip
+    table = rows({label: [[v, v + 1], [v + 2, v + 3]] for label, v in level.items()}).assign(
+        part="ambiguity", ambiguity=0.1
+    )
+    for name, by in (("exhaustive both rsum", 2), ("exhaustive i2t map_at_r", 3), ("exhaustive t2i map_at_r", 4)):
+        table[name] = by * table["annotated both rsum"]
+    elsewhere = table.assign(part="comparison", **{"annotated both rsum": 0.0})
+    both = pd.concat([elsewhere, table])
+    oracles = decision.false_negatives(both).set_index(["above", "measure"])["effect"]
+    expected = {"VSE∞, InfoNCE, left out": -10.0, "VSE∞, InfoNCE, true": -80.0}
+    assert oracles.xs("RSUM annotated", level=1).to_dict() == pytest.approx(expected)
+    assert oracles["VSE∞, InfoNCE, true"].tolist() == pytest.approx([-80, -160, -240, -320])
+    pays = decision.paying(both).set_index(["above", "measure"])["effect"]
+    assert pays.xs("RSUM, all true answers", level=1).to_dict() == pytest.approx(
+        {"DivE, InfoNCE, annotated": 20.0, "VSE∞, hinge, annotated": -40.0}
+    )
+
+
 def test_no_comparison_has_more_degrees_than_all_together():
     index = pd.MultiIndex.from_tuples([(1, 0), (1, 1)], names=["world", "seed"])
     own = [Comparison("", pd.Series(values, index)) for values in ([1.0, 3.0], [1.0, 3.2], [1.0, 3.4])]

@@ -11,9 +11,7 @@ from scipy.stats import t as student
 
 import xmr_study as study
 from xmr_core.base.errors import BadInput
-from xmr_study import ambiguity as ambiguity
-from xmr_study import plots, tidy
-from xmr_study.ambiguity import AMBIGUITIES, ambiguity_label
+from xmr_study import tidy
 from xmr_study.claims import CLAIMS
 from xmr_study.claims.claim import Claim, Measure
 from xmr_study.claims.own import CAPACITY
@@ -195,34 +193,6 @@ def test_budget_curves_take_common_seeds_and_time_is_interpolated():
     assert equal.loc["DivE", "rsum"] == pytest.approx(469 - 500 / 24)
     late = at_equal_time(points.assign(seconds=points["seconds"] * (1 + 9 * (points["label"] == "SAF"))))
     assert math.isnan(late.set_index("label").loc["SAF", "rsum"]), "its shortest run takes longer"
-
-
-def ambiguous() -> pd.DataFrame:
-    """DivE gains 20, 10, 0, −10 and −20 points on VSE∞; the hinge costs VSE∞ 30 points. The higher learning rate
-    validates better everywhere, and the lower one has another RSUM."""
-    parts = []
-    for step, value in enumerate(AMBIGUITIES):
-        gains = {("VSE∞", "InfoNCE"): 0, ("DivE", "InfoNCE"): 20 - 10 * step, ("VSE∞", "hinge"): -30}
-        for (label, name), gain in gains.items():
-            noise = [0.0, 0.5, -0.5] if gain else [0.0] * 3
-            shifted = [v + gain + e for v, e in zip([400.0, 402.0, 398.0], noise, strict=True)]
-            for rate, values, reached in ((2e-3, [100.0], 3.0), (4e-3, shifted, 3.5)):
-                part = rows(ambiguity_label(label, name, value, rate), values)
-                parts += [part, part[:1].assign(metric="val_rsum", value=reached)]
-    return pd.concat(parts)
-
-
-def test_a_gain_over_ambiguity_carries_seeds_and_images():
-    gains = ambiguity.ambiguity_gains(ambiguity.ambiguity_points(ambiguous()))
-    sets = gains[gains["what"] == "sets"].set_index("ambiguity")["gain"]
-    assert sets.round(6).tolist() == [20, 10, 0, -10, -20]
-    line, seeds = gains.iloc[0], [20.0, 20.5, 19.5]
-    half = student.ppf(0.975, 2) * np.sqrt(np.var(seeds, ddof=1) / 3 + 2.0**2 + 2.0**2)
-    assert (line["gain"], line["low"], line["high"]) == pytest.approx((20.0, 20.0 - half, 20.0 + half))
-    assert len(plots.ambiguity_curves(gains).axes) == 2
-    assert ambiguity.ambiguity_gains(ambiguity.ambiguity_points(NONE)).empty
-    one = ambiguity.ambiguity_gains(ambiguity.ambiguity_points(ambiguous()[lambda t: t["seed"] == 0]))
-    assert one[["low", "high"]].isna().all(axis=None), "that of the images alone would look surer than two seeds"
 
 
 def test_a_swept_setting_has_common_seeds():

@@ -357,36 +357,6 @@ def budget_curves(points: pd.DataFrame, order: Sequence[str] = ()) -> Figure:
     return fig
 
 
-def ambiguity_curves(gains: pd.DataFrame, order: Sequence[str] = ()) -> Figure:
-    """What each choice gains over ambiguity, one panel for each kind of choice and what it is compared with; the bar
-    goes from the lowest to the highest gain of a seed.
-
-    gains: columns what, label, against, ambiguity, gain, lowest, highest. order: as of `budget_curves`.
-
-    >>> line = {"what": "sets", "label": "DivE", "against": "VSE∞", "ambiguity": 0.1, "gain": 2.0}
-    >>> [ax.get_title() for ax in ambiguity_curves(pd.DataFrame([line | {"lowest": 1, "highest": 3}])).axes]
-    ['sets − VSE∞']
-    """
-    panels = list(dict.fromkeys(zip(gains["what"], gains["against"], strict=True)))
-    rows = max(1, (len(panels) + 1) // 2)
-    fig, axes = start(PAGE, 2.6 * rows + 0.9, columns=min(2, max(1, len(panels))), rows=rows, sharex=True, sharey=True)
-    for ax in axes[len(panels) :]:
-        ax.remove()
-    for n, (ax, (kind, against)) in enumerate(zip(axes, panels, strict=False)):
-        panel = gains[(gains["what"] == kind) & (gains["against"] == against)]
-        for label, own in panel.groupby("label", sort=False):
-            own = own.sort_values("ambiguity").assign(value=own["gain"], low=own["lowest"], high=own["highest"])
-            _draw_line(ax, own["ambiguity"], own, label, _trade_offs_style(label, order or [*gains["label"].unique()]))
-        ax.axhline(0, color="0.3", lw=1)
-        ax.set(xscale="log", title=f"{kind} − {against}", ylabel="" if n % 2 else "gain in RSUM\nexhaustive (points)")
-        if n + 2 >= len(panels):  # nothing stands below
-            ax.set_xlabel("ambiguity")
-            ax.tick_params(labelbottom=True)
-        plain_numbers(ax, gains["ambiguity"])
-    legend_below(fig, axes[: len(panels)], 5)
-    return fig
-
-
 def _draw_line(ax: Axes, x: pd.Series, own: pd.DataFrame, label: str, style: dict) -> None:
     """One line with bars down to `low` and up to `high`; those that are missing are not drawn."""
     low, high = (own[end].fillna(own["value"]) for end in ("low", "high"))
