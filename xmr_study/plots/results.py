@@ -102,12 +102,12 @@ def ledger(table: pd.DataFrame, least: int = 1) -> Figure:
     >>> row = {"sentence": "A is better.", "corpus": "scenes", "seeds": 3, "effect": 2.0, "low": 1.0, "high": 3.0}
     >>> row |= {"verdict": "held", "claimed": "above", "bound": 0.0, "measure": "RSUM annotated: A above B"}
     >>> [ax.get_xlabel() for ax in ledger(pd.DataFrame([row])).axes]
-    ['RSUM annotated, the first minus the second']
+    ['difference of RSUM annotated']
     """
     shown = table[table["low"].notna()]
     units = shown["measure"].str.extract("^(RSUM annotated|Spearman's ρ|log circular variance|[^:]*)")[0]
     alone = shown["measure"].str.contains(r"(?:above|below) [-\d.]+$")  # compared with a number
-    units = units.where(alone, units + ", the first minus the second")
+    units = units.where(alone, "difference of " + units)
     panels = [(unit, own) for unit, own in shown.groupby(units, sort=False) if len(own) >= least]
     heights = [0.26 * len(own) + 0.55 for _, own in panels]
     fig, axes = start(9.0, sum(heights) + 0.8, rows=len(panels), height_ratios=heights)
