@@ -140,8 +140,8 @@ def check_benchmarks(config: RunConfig, labels: Sequence[str]) -> None:
 @dataclass(frozen=True)
 class Benchmarks:
     """false_negative_rate: of xmr_study.analysis. values: name → percent, mean of both directions (RSUM: of 600), for
-    BENCHMARKS and TRUTH. queries: the same per query (no RSUM). rows: PMRP and false negatives, for
-    Evaluated.with_metrics."""
+    BENCHMARKS, TRUTH and, with a pool, POOLED. queries: the same per query (no RSUM). rows: PMRP and false negatives,
+    for Evaluated.with_metrics."""
 
     false_negative_rate: pd.DataFrame
     values: dict[str, float]
@@ -219,7 +219,7 @@ def compared_benchmarks(labels: Sequence[str], evaluated: Sequence[Benchmarks]) 
     (NaN for RSUM, which is of all queries together); the highest first.
     """
     names = [name for name in (*BENCHMARKS, *POOLED) if name in evaluated[0].values]
-    values = pd.DataFrame([b.values for b in evaluated]).groupby([*labels], sort=False).mean()
+    values = pd.DataFrame([b.values for b in evaluated]).groupby(np.array(labels), sort=False).mean()
     own = [agreement_of_benchmarks(b.queries, TRUTH, [n for n in names if n in b.queries]) for b in evaluated]
     methods = agreement_of_benchmarks(values, TRUTH, names).set_index("benchmark")["tau"]
     return pd.DataFrame(

@@ -52,7 +52,7 @@ PHOTOGRAPH_RATES, PHOTOGRAPH_RATE, PHOTOGRAPH_SEEDS = (7.5e-4, 1.5e-3, 3e-3), 1.
 PHOTOGRAPH_PAIRS = ("CHAN", "MaxSim t-i", "SCAN t-i")
 
 EQUAL_TIME = ", DivE's time"  # the end of a label whose run has as many fewer epochs as its steps take longer
-STEP_MS = {  # processor milliseconds of a training step, measured before the first run
+STEP_MS = {  # processor milliseconds of a step, measured before the first run; the last four in the protocol before
     "VSE++": 14, "PVSE": 20, "PCME": 24, "VSE∞": 20, "VSE+2AD": 21, "DivE": 36, "PCME++": 35, "MaxSim t-i": 66,
     "VSE∞, 4 × wider": 42, "VSE∞, 16 × wider": 124, "VSE+2AD, 4 × wider": 64, "DivE, 4 × 16": 38, "DivE, 1 × 256": 32,
     "DivE, 2 × 128": 33, "CHAN": 63, "SCAN t-i": 103, "SAF": 237, "SGR": 504,

@@ -130,9 +130,9 @@ def ledger(table: pd.DataFrame, least: int = 1) -> Figure:
         ax.set_yticks(range(len(own), 0, -1), labels, fontsize=8, linespacing=0.95)
         ax.grid(axis="y", visible=False)
     if one:
-        axes[0].set_title(
-            f"{shown['corpus'].iloc[0]}; in brackets: seeds; intervals are widened for many claims (Holm)", fontsize=9
-        )
+        corpus = shown["corpus"].iloc[0]  # the intervals of today's protocol are not corrected (study.ledger)
+        widened = "" if "today" in corpus else "; intervals are widened for many claims (Holm)"
+        axes[0].set_title(f"{corpus}; in brackets: seeds{widened}", fontsize=9)
     met = {name: style for name, style in _VERDICTS.items() if name in set(shown["verdict"])}
     handles = [Line2D([], [], color=c, marker=m, ls="-", label=name) for name, (c, m) in met.items()]
     handles.append(Patch(color="0.92", label="the side that the claim predicts"))
