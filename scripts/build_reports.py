@@ -28,6 +28,7 @@ from xmr_study.protocol import (
     CAPACITY,
     CROSSED,
     LENGTHS,
+    PAIRS,
     RATE,
     RATES,
     chosen_rate,
@@ -38,16 +39,12 @@ from xmr_study.protocol import (
     validated,
 )
 from xmr_study.protocol_results import (
-    EPOCHS,
     ablation_rows,
-    at_equal_time,
     budget_points,
     flickr_results,
     longest,
     protocol_curves,
-    protocol_results,
     protocol_rows,
-    seed_values,
     swept,
     variant_results,
 )
@@ -87,10 +84,20 @@ def readable(table: pd.DataFrame) -> pd.DataFrame:
     for name in ("τ expert", "τ crowd"):
         if name in table:
             out[name] = table[name]
-    costs = {"train seconds": "train, s", "parameters": "parameters", "scoring ms": "scoring, ms"}
-    for name in (name for name in costs if table[name].notna().any()):
-        out[costs[name]] = table[name].map("{:,.0f}".format)
+    for name, shown in (("train seconds", "train, s"), ("parameters", "parameters")):
+        out[shown] = table[name].map("{:,.0f}".format)
     return out
+
+
+def all_methods(table: pd.DataFrame) -> pd.DataFrame:
+    """decision.methods as it is read."""
+    out = table[["label", "runs"]].rename(columns={"label": "method"})
+    ends = table.apply(lambda r: "" if np.isnan(r["rsum low"]) else f" [{r['rsum low']:.1f}, {r['rsum high']:.1f}]", 1)
+    out["RSUM"] = table["rsum"].map("{:.1f}".format) + ends
+    out["by world"] = table["by world"].fillna("–")
+    out["RSUM, all true answers"] = table["rsum exhaustive"]
+    shown = {"epochs": "epochs", "train seconds": "train, s", "parameters": "parameters", "scoring ms": "scoring, ms"}
+    return out.assign(**{name: table[column].map("{:,.0f}".format) for column, name in shown.items()})
 
 
 def verdicts_by_paper(table: pd.DataFrame) -> pd.DataFrame:
@@ -126,19 +133,15 @@ def under_way() -> dict[str, str]:
     decided = rows[rows["part"].isin(["capacity", "comparison"])]
     levels = decision.levels(decided, list(dict.fromkeys(decided["label"])))
     masks = decision.false_negatives(rows)
-    shown = masks.assign(label=masks["above"] + ", at " + masks["ambiguity"].astype(str), mean=masks["effect"])
-    by_measure = dict(list(shown.groupby("measure", sort=False)))
+    masked, pays = decision.by_measure(masks), decision.paying(rows)
     annotated, true = (
-        t.loc[t["above"].str.contains("InfoNCE"), "mean"] for t in map(by_measure.get, (RSUM.name, TRUE_RSUM.name))
+        t.loc[t["above"].str.contains("InfoNCE"), "mean"] for t in map(masked.get, (RSUM.name, TRUE_RSUM.name))
     )
     if not annotated.max() < 0 < true.min():
-        raise SystemExit(f"error: {TEXT.name} says otherwise of false negatives than {shown}.")
-    both = {name: by_measure[name] for name in (RSUM.name, TRUE_RSUM.name)}
+        raise SystemExit(f"error: {TEXT.name} says otherwise of false negatives than {masks}.")
+    both = {name: masked[name] for name in (RSUM.name, TRUE_RSUM.name)}
     stored(plots.levels(both, "difference from annotated positives (points)", 0), "false_negatives")
-    pays = decision.paying(rows)
-    between = pays["above"].str.removesuffix(", annotated") + " − " + pays["below"].str.removesuffix(", annotated")
-    named = pays.assign(label=between + ", at " + pays["ambiguity"].astype(str), mean=pays["effect"])
-    stored(plots.levels(dict(list(named.groupby("measure", sort=False))), "difference (points)", 0), "ambiguity")
+    stored(plots.levels(decision.by_measure(pays), "difference (points)", 0), "ambiguity")
     own = decision.verdicts(rows, CAPACITY_CLAIMS)[["sentence", "runs", "effect", "low", "high", "by world", "verdict"]]
     seen = [decision.can_be_seen(claim) for claim in CLAIMS if decision.can_be_seen(claim) is not None]
     return {
@@ -151,9 +154,10 @@ def under_way() -> dict[str, str]:
         "levels": markdown(levels) if len(levels) else "No rows yet.",
         "paying": markdown(pays.astype({"ambiguity": str})),
         "masks": markdown(masks.astype({"ambiguity": str})),
-        "pays_runs": str(shown.loc[(shown["label"] == "VSE∞, InfoNCE, true, at 0.1"), "runs"].min()),
+        "pays_runs": str(both[RSUM.name].set_index("label").loc["VSE∞, InfoNCE, true, at 0.1", "runs"]),
         "pays": {
-            f"{r.label}, {r.measure}": f"{r.effect:+.0f} [{r.low:+.0f}, {r.high:+.0f}]" for r in shown.itertuples()
+            f"{r.label}, {r.measure}": f"{r.effect:+.0f} [{r.low:+.0f}, {r.high:+.0f}]"
+            for own in masked.values() for r in own.itertuples()
         },
         **of_all_answers(decided[decided["ambiguity"] == DEFAULT_AMBIGUITY]),
     }  # fmt: skip
@@ -200,60 +204,69 @@ def noise_on_photographs(rows: pd.DataFrame) -> dict[str, float]:
     return {"once": once, "thrice": decision.noise(contributions, 3), "below": sum(abs(e) < once for e in printed)}
 
 
+def transfer(drawn: pd.DataFrame, photographs: pd.DataFrame, noise: float) -> dict[str, float]:
+    """How many methods have rows on both, Kendall's τ of their RSUM, and the ends between which it lies for 95 % of
+    draws of their means within what seeds, and on photographs test images, leave. noise: of decision.noise."""
+    both, draw = drawn.merge(photographs, on="label"), np.random.default_rng(0)
+    errors = (both["rsum high_x"] - both["rsum low_x"]) / 2 / 1.96, noise / 1.96 / 2**0.5
+    taus = [
+        kendalltau(draw.normal(both["rsum_x"], errors[0]), draw.normal(both["rsum_y"], errors[1])).statistic
+        for _ in range(2000)
+    ]
+    low, high = np.quantile(taus, (0.025, 0.975))
+    tau = kendalltau(both["rsum_x"], both["rsum_y"]).statistic
+    return {"shared": len(both), "tau": tau, "tau_low": low, "tau_high": high}
+
+
 def page() -> str:
     """reports/README.md; its figures are stored on the way."""
-    rows, curves = protocol_rows(), protocol_curves()
-    methods, photographs, verdicts = protocol_results(), flickr_results(rows, curves), ledger()
-    points = budget_points(rows, labels())
+    rows, curves, today = protocol_rows(), protocol_curves(), records.results()
+    methods, photographs, verdicts = decision.methods(today, records.scoring()), flickr_results(rows, curves), ledger()
     families = {label: family(label) for label in labels()}
     stored(plots.pareto(methods.drop(columns="train seconds"), families), "abstract")
-    stored(plots.slopes(points, families), "slopes")
+    stored(plots.slopes(budget_points(rows, labels()), families), "slopes")
     stored(plots.scoreboard(verdicts), "scoreboard")
-    stored(plots.budget_curves(points, labels()), "budget_curves")
     means = {}
     for symbol, (option, values, paper, log_x) in SWEPT.items():
         curve = swept(ablation_rows(), symbol, values)
         stored(plots.ablation(curve, paper(), "setting", symbol, log_x, option), f"sweep_{option}")
         means[symbol] = {int(x): value for x, value in curve.groupby("setting")["rsum"].mean().items()}
     by_label = methods.set_index("label")
-    best = methods["label"].iloc[0]
-    if best != "SCAN t-i" or photographs["label"].iloc[0] != "VSE+2AD":
-        raise SystemExit(f"error: {TEXT.name} speaks of other methods than the rows: {best} is the best.")
-    seeds = rows[(rows["variant"] == "VSE∞") & (rows["metric"] == "rsum") & (rows["relevance"] == "annotated")]
-    seeds = seeds[(seeds["dataset"] == "scenes") & (seeds["world"] > 0)]
-    short = seed_values(rows[(rows["dataset"] == "scenes") & (rows["world"] > 0) & (rows["epochs"] == EPOCHS)])
-    both = methods.merge(photographs, on="label")
-    width = decision.verdicts(records.results(), CAPACITY_CLAIMS).set_index("claim")
+    alone = methods[methods["label"].isin(light())]
+    order = (methods["label"].iloc[0], alone["label"].iloc[0], photographs["label"].iloc[0])
+    if order != ("SCAN t-i", "DivE", "VSE+2AD") or not by_label.loc[list(PAIRS), "rsum"].min() > alone["rsum"].max():
+        raise SystemExit(f"error: {TEXT.name} speaks of other methods than the rows: {order} are the best.")
+    known = noise_on_photographs(longest(rows))
+    width = decision.verdicts(today, CAPACITY_CLAIMS).set_index("claim")
     if width["verdict"].tolist() != ["held", "held", "undecided"]:
         raise SystemExit(f"error: {TEXT.name} says otherwise of width than {width['verdict'].to_dict()}.")
-    one_element = decision.paired(records.results(), RSUM, ("DivE, 1 × 256",), ("DivE",))
+    one_element = decision.paired(today, RSUM, ("DivE, 1 × 256",), ("DivE",))
     constant = verdicts["claim"].str.startswith("vse2ad-negatives") & verdicts["verdict"].isin(DECIDED)
     counts = verdicts["verdict"].value_counts()
     return TEXT.read_text(encoding="utf-8").format(
         rsum=by_label["rsum"].to_dict(),
         times_scan=by_label.loc["SCAN t-i", "scoring ms"] / by_label.loc["VSE∞", "scoring ms"],
-        first=methods["rsum"].iloc[0],
-        seventh=methods["rsum"].iloc[6],
-        median_vse=100 * seeds["value"].astype(float).median(),
-        dive_short=short["DivE"]["value"].mean(),
+        light={name: f"{r['rsum']:.1f} [{r['rsum low']:.1f}, {r['rsum high']:.1f}]" for name, r in by_label.iterrows()},
+        collapsed=alone["collapsed"].max(),
+        least_runs=alone["runs"].min(),
+        most_runs=alone["runs"].max(),
         wide=width.loc["capacity-storage"],
         dear=width.loc["capacity-cost"],
         narrow=-one_element.mean(),
-        shared=len(both),
-        tau=kendalltau(both["rsum_x"], both["rsum_y"]).statistic,
+        **transfer(alone, photographs, known["thrice"]),
         constant=constant.sum(),
+        today=verdicts["corpus"].str.contains("today").sum(),
         alpha=means["α"],
         k=means["K"],
         flickr=photographs.set_index("label")["rsum"].to_dict(),
         decided=counts[list(DECIDED)].sum(),
         **{word: counts[word] for word in DECIDED},
-        methods=markdown(readable(methods)),
-        equal_time=markdown(at_equal_time(points)),
+        methods=markdown(all_methods(methods)),
         variants=markdown(readable(variant_results(ablation_rows(), "dive", curves))),
         photographs=markdown(readable(photographs)),
         verdicts=markdown(verdicts_by_paper(verdicts)),
         **under_way(),
-        **noise_on_photographs(longest(rows)),
+        **known,
     )
 
 

@@ -24,6 +24,7 @@ from xmr_core.evaluation.stats import holm
 from xmr_study import paper_tables
 from xmr_study.claims.claim import RSUM, TRUE_RSUM, Claim, Measure
 from xmr_study.protocol import MASKS, OBJECTIVES, SEEDS, WORLDS, canonical, light
+from xmr_study.protocol import labels as compared_labels
 from xmr_study.records import column
 
 LEVEL, MOST_PRIOR = 0.025, 4.0  # of each one-sided test; degrees of freedom that other comparisons may lend
@@ -119,6 +120,19 @@ def paying(rows: pd.DataFrame) -> pd.DataFrame:
     return effects(rows[rows["part"] == "ambiguity"], pairs, [RSUM, TRUE_RSUM])
 
 
+def by_measure(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Measure → lines of `effects` as plots.levels draws them: label says which difference, mean is the effect.
+
+    >>> line = {"above": "DivE, hinge, true", "below": "DivE, hinge, annotated", "ambiguity": 0.1, "effect": 2.0}
+    >>> by_measure(pd.DataFrame([line | {"measure": "RSUM"}]))["RSUM"]["label"].tolist()
+    ['DivE, hinge, true, at 0.1']
+    """
+    sides = zip(*(table[side].str.removesuffix(", annotated") for side in ("above", "below")), strict=True)
+    between = [above if above.startswith(below) else f"{above} − {below}" for above, below in sides]
+    named = [f"{name}, at {ambiguity}" for name, ambiguity in zip(between, table["ambiguity"], strict=True)]
+    return dict(list(table.assign(label=named, mean=table["effect"]).groupby("measure", sort=False)))
+
+
 def levels(rows: pd.DataFrame, names: Sequence[str], measure: Measure = RSUM) -> pd.DataFrame:
     """What each label reaches on the worlds that decide, in units of the measure: columns label, runs, mean, low, high
     (95 %, the spread moderated over the labels), by world, collapsed (share of its runs, %), and the mean without
@@ -138,6 +152,29 @@ def levels(rows: pd.DataFrame, names: Sequence[str], measure: Measure = RSUM) ->
         lines.append((name, len(c.differences), *means, _by_world(c.differences, ""), share, without))
     columns = ["label", "runs", "mean", "low", "high", "by world", "collapsed", "mean without"]
     return pd.DataFrame(lines, columns=columns).sort_values("mean", ascending=False, ignore_index=True)
+
+
+def methods(rows: pd.DataFrame, scoring: pd.DataFrame) -> pd.DataFrame:
+    """What every compared method reaches on scenes at the usual ambiguity and what it costs, the best first: columns
+    label, runs, rsum with low and high (`levels`; none for a label with one seed), by world, rsum exhaustive,
+    collapsed, epochs, train seconds (median, on the processor that trained most of the methods), parameters, scoring ms
+    (1,000 images against 5,000 captions).
+
+    rows: of records.results. scoring: of records.scoring.
+    """
+    rows = rows[(rows["ambiguity"] == DEFAULT_AMBIGUITY) & (rows["dataset"] == "scenes") & rows["world"].isin(WORLDS)]
+    rows = rows[rows["label"].isin(compared_labels())]
+    annotated, true = (levels(rows, compared_labels(), m).set_index("label") for m in (RSUM, TRUE_RSUM))
+    single = rows[~rows["label"].isin(annotated.index)].groupby("label")
+    means = {m: m.factor * single[column(m.relevance, m.direction, m.metric)].mean() for m in (RSUM, TRUE_RSUM)}
+    timed = rows.groupby(["processor", "label"])["train_seconds"].median().unstack(0)
+    out = pd.concat([annotated, pd.DataFrame({"runs": single.size(), "mean": means[RSUM]})])
+    out = out.rename(columns={"mean": "rsum", "low": "rsum low", "high": "rsum high"})
+    out["rsum exhaustive"] = pd.concat([true["mean"], means[TRUE_RSUM]])
+    out[["epochs", "parameters"]] = rows.groupby("label")[["epochs", "parameters"]].max().astype(int)
+    out["train seconds"] = timed[timed.notna().sum().idxmax()] if len(timed) else np.nan
+    out["scoring ms"] = scoring.set_index("label")["ms"]
+    return out.sort_values("rsum", ascending=False).rename_axis("label").reset_index()
 
 
 def agreement(rows: pd.DataFrame, names: Sequence[str], benchmark: str, truth: str) -> pd.Series:

@@ -22,8 +22,8 @@ COLUMNS = [
 
 
 def ledger(*names: str, path: Path = VERDICTS) -> pd.DataFrame:
-    """The verdicts of the study, a line for each claim and corpus; COLUMNS. Those of the protocol before are read, and
-    those of today's (`decision.verdicts` of claims.own.CAPACITY) are made from its rows, with uncorrected intervals. No
+    """The verdicts of the study, a line for each claim and corpus; COLUMNS. What today's protocol decided on drawn
+    images (`decision.verdicts`, with uncorrected intervals) stands in place of the protocol before, which is read. No
     line where the package was installed without reports/.
 
     effect: of the comparison that decided. low, high: its interval, corrected (Holm) within the paper. kind:
@@ -37,7 +37,10 @@ def ledger(*names: str, path: Path = VERDICTS) -> pd.DataFrame:
     """
     if not path.exists():
         return pd.DataFrame(columns=COLUMNS)
-    table = pd.concat([pd.read_csv(path)[COLUMNS].fillna({"corpus": "", "kind": ""}), _of_today()], ignore_index=True)
+    before = pd.read_csv(path)[COLUMNS].fillna({"corpus": "", "kind": ""})
+    today = _of_today(before.drop_duplicates("claim").set_index("claim"))
+    replaced = before["claim"].isin(today["claim"]) & (before["corpus"] != "flickr8k")
+    table = pd.concat([before[~replaced], today], ignore_index=True)
     of_name = {name: (table["claim"] + "-").str.startswith(f"{name}-") for name in names}
     for name, lines in of_name.items():
         if not lines.any():
@@ -45,13 +48,18 @@ def ledger(*names: str, path: Path = VERDICTS) -> pd.DataFrame:
     return table[pd.DataFrame(of_name).any(axis=1)].reset_index(drop=True) if names else table
 
 
-def _of_today() -> pd.DataFrame:
-    lines = []
-    for claim, own in zip(CAPACITY, decision.verdicts(records.read(), CAPACITY).to_dict("records"), strict=True):
-        of_claim = {"claim": claim.id, "method": "dive", "paper": "ours", "source": claim.source, "whose": "ours"}
-        of_claim |= {"sentence": claim.sentence, "measure": claim.rule_text(), "corpus": "scenes (today's protocol)"}
-        said = {"kind": "confirmatory", "verdict": {"equal": "equivalent"}.get(own["verdict"], own["verdict"])}
-        said |= {"claimed": "below" if claim.smaller else "above", "bound": claim.bound, "seeds": own["runs"]}
+def _of_today(before: pd.DataFrame) -> pd.DataFrame:
+    """before: claim → a line of the protocol before, which names its paper."""
+    rows, ours, lines = records.read(), {"method": "dive", "paper": "ours", "whose": "ours"}, []
+    told = [*zip(CAPACITY, decision.verdicts(rows, CAPACITY).to_dict("records"), strict=True)]
+    told += zip(CLAIMS, decision.verdicts(rows, CLAIMS).to_dict("records"), strict=True)
+    for claim, own in told:
+        if (verdict := {"equal": "equivalent"}.get(own["verdict"], own["verdict"])) not in DECIDED:
+            continue
+        whose = before.loc[claim.id, list(ours)].to_dict() if claim.id in before.index else ours
+        of_claim = whose | {"claim": claim.id, "source": claim.source, "sentence": claim.sentence, "bound": claim.bound}
+        said = {"measure": claim.rule_text(), "corpus": "scenes (today's protocol)", "kind": "confirmatory"}
+        said |= {"claimed": "below" if claim.smaller else "above", "verdict": verdict, "seeds": own["runs"]}
         said |= {"digits": claim.measure.digits, "needs": decision.needed(claim), "p": own["p held"]}
         lines.append(of_claim | said | {name: own[name] for name in ("effect", "low", "high", "worlds")})
     return pd.DataFrame(lines, columns=COLUMNS)

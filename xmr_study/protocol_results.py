@@ -8,7 +8,7 @@ import pandas as pd
 from scipy.stats import t as student
 
 from xmr_study import tidy
-from xmr_study.protocol import canonical, labels, variants
+from xmr_study.protocol import canonical, variants
 from xmr_study.tidy import latest
 
 FOLDER = Path(__file__).resolve().parents[1] / "reports" / "protocol"
@@ -128,7 +128,7 @@ def convergence(rows: pd.DataFrame, curves: pd.DataFrame, labels: Sequence[str],
 COLUMNS = [
     "label", "seeds", "rsum", "rsum low", "rsum high", "rsum lowest", "rsum highest", "rsum exhaustive",
     "rsum exhaustive low", "rsum exhaustive high", "epochs", "best epoch", "converged", "gain",
-    "train seconds", "parameters", "scoring ms",
+    "train seconds", "parameters",
 ]  # fmt: skip
 
 
@@ -165,18 +165,12 @@ def mean_interval(values: pd.DataFrame, level: float = 0.95) -> tuple[float, flo
     return mean, float(mean - half), float(mean + half)
 
 
-def method_results(
-    rows: pd.DataFrame,
-    names: Sequence[str],
-    curves: pd.DataFrame | None = None,
-    scoring: pd.DataFrame | None = None,
-) -> pd.DataFrame:
+def method_results(rows: pd.DataFrame, names: Sequence[str], curves: pd.DataFrame | None = None) -> pd.DataFrame:
     """One line per name that has rows, the best annotated RSUM first; COLUMNS.
 
     rows: of one corpus, of tidy.read. best epoch: mean over runs, counted from 1. converged, gain (what the last
     quarter of the epochs added, points): of `convergence`, empty without curves. rsum low and high are the ends of the
-    interval, lowest and highest those of the seeds. train seconds: median over runs. scoring: columns label, ms (1,000
-    images against 5,000 captions).
+    interval, lowest and highest those of the seeds. train seconds: median over runs.
 
     >>> method_results(pd.DataFrame(columns=["variant"]), ["DivE"]).empty
     True
@@ -202,24 +196,7 @@ def method_results(
             "parameters": int(runs["parameters"].astype(int).median()),
         }
         lines.append(line)
-    table = pd.DataFrame(lines).reindex(columns=COLUMNS)
-    if scoring is not None:
-        table["scoring ms"] = table["label"].map(scoring.set_index("label")["ms"])
-    return table.sort_values("rsum", ascending=False, ignore_index=True)
-
-
-def protocol_results(dataset: str = "scenes", folder: Path = FOLDER) -> pd.DataFrame:
-    """`method_results` of the protocol's own rows on one data set; no line where there are none yet.
-
-    folder: holds results.csv with runs.csv, curves.csv, and scoring.csv where scoring was timed.
-
-    >>> protocol_results("no such data set").empty
-    True
-    """
-    rows = deciding(protocol_rows(folder))
-    paths = (folder / "curves.csv", folder / "scoring.csv")
-    curves, scoring = (pd.read_csv(path) if path.exists() else None for path in paths)
-    return method_results(rows[rows["dataset"] == dataset], labels(), curves, scoring)
+    return pd.DataFrame(lines).reindex(columns=COLUMNS).sort_values("rsum", ascending=False, ignore_index=True)
 
 
 def budget_points(rows: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
@@ -246,30 +223,6 @@ def budget_points(rows: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
             value = value[common]
             lines.append((name, epochs, len(value), epochs * pace, value.mean(), value.min(), value.max()))
     return pd.DataFrame(lines, columns=["label", "epochs", "seeds", "seconds", "rsum", "low", "high"])
-
-
-def at_equal_time(points: pd.DataFrame, reference: str = "VSE∞", epochs: int = EPOCHS) -> pd.DataFrame:
-    """What each method reaches in the time that the reference takes for so many epochs: label, seeds, seconds, rsum,
-    epochs (that this time buys); the best first. Empty without that run of the reference.
-
-    Between two budgets of a curve, a straight line over the logarithm of seconds; beyond its last budget, the last
-    value; before its first, none. points: of budget_points. Source: docs/protocol.md#protocol-cost.
-
-    >>> line = {"seeds": 2, "low": 0.0, "high": 0.0}
-    >>> points = pd.DataFrame([line | {"label": n, "epochs": e, "seconds": s, "rsum": v} for n, e, s, v in
-    ...     [("VSE∞", 72, 100.0, 300.0), ("SGR", 8, 50.0, 200.0), ("SGR", 32, 200.0, 240.0)]])
-    >>> at_equal_time(points)[["label", "rsum", "epochs"]].round(0).values.tolist()
-    [['VSE∞', 300.0, 72.0], ['SGR', 220.0, 16.0]]
-    """
-    unit, lines = points[(points["label"] == reference) & (points["epochs"] == epochs)]["seconds"], []
-    for label, own in points.groupby("label", sort=False) if len(unit) else ():
-        own, budget = own.sort_values("seconds"), float(unit.iloc[0])
-        at = np.log(own["seconds"].to_numpy(float))
-        reached = np.interp(np.log(budget), at, own["rsum"].to_numpy(float), left=np.nan)
-        bought = np.exp(np.interp(np.log(budget), at, np.log(own["epochs"].to_numpy(float)), left=np.nan))
-        lines.append((label, int(own["seeds"].min()), budget, float(reached), float(bought)))
-    out = pd.DataFrame(lines, columns=["label", "seeds", "seconds", "rsum", "epochs"])
-    return out.sort_values("rsum", ascending=False, ignore_index=True, na_position="last")
 
 
 # The variants of a method of the protocol, and the curve over a setting that a paper sweeps.

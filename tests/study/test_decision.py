@@ -320,6 +320,23 @@ def test_levels_have_their_mean_with_and_without_collapsed_runs():
     assert decision.levels(table[table["seed"] == 0], ["a"]).empty, "one seed has no spread"
 
 
+def test_methods_have_what_they_reach_and_what_it_costs():
+    values = {"DivE": [[400.0, 410.0], [420.0, 430.0]], "PVSE": [[390.0, 380.0], [370.0, 360.0]], "SAF": [[500.0]]}
+    more = {"collapsed": False, "epochs": 144, "parameters": 9, "exhaustive both rsum": 5.0}
+    table = rows(values).assign(train_seconds=[10.0, 30.0, 20.0, 40.0, 1.0, 2.0, 3.0, 4.0, 5.0], **more)
+    elsewhere = table[table["label"] == "DivE"].assign(processor="B", train_seconds=1000.0, seed=9)
+    others = [table.assign(**{name: value}) for name, value in (("ambiguity", 0.5), ("world", 0), ("label", "α=8"))]
+    scoring = pd.DataFrame({"label": ["SAF", "DivE"], "ms": [900.0, 8.0]})
+    out = decision.methods(pd.concat([table, *others]), scoring).set_index("label")
+    assert list(out.index) == ["SAF", "DivE", "PVSE"] and out["runs"].tolist() == [1, 4, 4]
+    assert out["rsum"].tolist() == pytest.approx([500, 415, 375]) and out["rsum low"].isna().tolist() == [1, 0, 0]
+    assert out.loc["DivE", "rsum low"] == decision.levels(table, ["DivE", "PVSE"])["low"][0]
+    assert out["rsum exhaustive"].tolist() == pytest.approx([500] * 3) and out["epochs"].tolist() == [144] * 3
+    assert out["train seconds"].tolist() == [5.0, 25.0, 2.5] and out["scoring ms"].tolist()[:2] == [900.0, 8.0]
+    two = decision.methods(pd.concat([elsewhere, table]), scoring).set_index("label")
+    assert two["train seconds"].tolist() == [5.0, 25.0, 2.5], "the processor that trained most of the methods"
+
+
 def test_agreement_is_kendalls_tau_of_each_whole_batch_of_one_processor():
     labels, x, y = ["a", "b", "c", "d"], [4.0, 1.0, 3.0, 2.0], [4.0, 2.0, 3.0, 1.0]
     whole = pd.DataFrame({"label": labels, "x": x, "y": y, "world": 1, "seed": 0, "processor": "A"})

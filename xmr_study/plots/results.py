@@ -1,6 +1,6 @@
 """Figures of the study's rows: budgets, the ledger of claims, costs, and quality against them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import pairwise
 
 import numpy as np
@@ -269,7 +269,7 @@ def pareto(table: pd.DataFrame, families: Mapping[str, str] | None = None) -> Fi
     """Annotated RSUM with its interval against each cost on a logarithmic axis, a panel each, with a name at each
     point; the steps join the methods that no other one beats in both. Ranges of families that do not meet are shaded.
 
-    table: of study.protocol_results; a cost that no line has gets no panel. families: label → the family, by which it
+    table: of decision.methods; a cost that no line has gets no panel. families: label → the family, by which it
     is coloured.
 
     >>> line = {"label": "DivE", "rsum": 9.0, "rsum low": 8.0, "rsum high": 9.5, "train seconds": 3.0}
@@ -307,7 +307,7 @@ def pareto(table: pd.DataFrame, families: Mapping[str, str] | None = None) -> Fi
 def slopes(points: pd.DataFrame, families: Mapping[str, str]) -> Figure:
     """Annotated RSUM after the shortest budget and after the longest, a line for each label, coloured by its family.
 
-    points: as of `budget_curves`. families: label → family.
+    points: of protocol_results.budget_points. families: label → family.
 
     >>> points = pd.DataFrame({"label": ["DivE", "DivE"], "epochs": [8, 144], "rsum": [290.0, 480.0]})
     >>> [text.get_text() for text in slopes(points, {"DivE": "a set"}).axes[0].texts]
@@ -334,29 +334,6 @@ def slopes(points: pd.DataFrame, families: Mapping[str, str]) -> Figure:
     return fig
 
 
-def budget_curves(points: pd.DataFrame, order: Sequence[str] = ()) -> Figure:
-    """Annotated RSUM after each budget, over epochs and over seconds of training; the bar goes from low to high.
-
-    points: columns label, epochs, seconds, rsum, low, high. order: all labels, so that a
-    method looks alike in every figure; those of the table by default.
-
-    >>> line = {"label": "DivE", "epochs": 8, "seconds": 3.0, "rsum": 9.0, "low": 8.0, "high": 9.5}
-    >>> len(budget_curves(pd.DataFrame([line])).axes)
-    2
-    """
-    fig, axes = start(PAGE, 4.6, columns=2, sharey=True)
-    for ax, x in zip(axes, ("epochs", "seconds"), strict=True):
-        for label, own in points.groupby("label", sort=False):
-            own = own.sort_values(x)
-            style = _trade_offs_style(label, order or [*points["label"].unique()])
-            _draw_line(ax, own[x], own.rename(columns={"rsum": "value"}), label, style)
-        ax.set(xscale="log", xlabel={"epochs": "epochs of training", "seconds": "seconds of a core"}[x])
-        plain_numbers(ax, points["epochs"] if x == "epochs" else None)
-    axes[0].set_ylabel("RSUM annotated (%)")
-    legend_below(fig, axes[0], 4)
-    return fig
-
-
 def _draw_line(ax: Axes, x: pd.Series, own: pd.DataFrame, label: str, style: dict) -> None:
     """One line with bars down to `low` and up to `high`; those that are missing are not drawn."""
     low, high = (own[end].fillna(own["value"]) for end in ("low", "high"))
@@ -368,8 +345,3 @@ def _family_style(families: Mapping[str, str], name: str) -> dict:
     """Colour and marker of a family, the same in every figure."""
     n = [*dict.fromkeys([*families.values(), name])].index(name)
     return {"color": COLOURS[n], "marker": MARKERS[n]}
-
-
-def _trade_offs_style(label: str, order: Sequence[str]) -> dict:
-    """Colour and marker of a label by its place among all; of one that is not among them, those after the last."""
-    return method_style([*order].index(label) if label in order else len(order))
