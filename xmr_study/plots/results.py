@@ -92,12 +92,11 @@ _VERDICTS = {
 }
 
 
-def ledger(table: pd.DataFrame, least: int = 1) -> Figure:
+def ledger(table: pd.DataFrame) -> Figure:
     """Each claim and corpus on one line: its effect with its interval in its own unit, a panel for each unit, shaded
     where the claim says that it lies. A claim whose whole interval lies in the shade is held, outside contradicted.
 
-    table: of study.ledger. Lines without an interval (not measured, or one seed) are left out, and units with fewer
-    lines than `least`.
+    table: of study.ledger. Lines without an interval (not measured, or one seed) are left out.
 
     >>> row = {"sentence": "A is better.", "corpus": "scenes", "seeds": 3, "effect": 2.0, "low": 1.0, "high": 3.0}
     >>> row |= {"verdict": "held", "claimed": "above", "bound": 0.0, "measure": "RSUM annotated: A above B"}
@@ -108,7 +107,7 @@ def ledger(table: pd.DataFrame, least: int = 1) -> Figure:
     units = shown["measure"].str.extract("^(RSUM annotated|Spearman's ρ|log circular variance|[^:]*)")[0]
     alone = shown["measure"].str.contains(r"(?:above|below) [-\d.]+$")  # compared with a number
     units = units.where(alone, "difference of " + units)
-    panels = [(unit, own) for unit, own in shown.groupby(units, sort=False) if len(own) >= least]
+    panels = list(shown.groupby(units, sort=False))
     heights = [0.26 * len(own) + 0.55 for _, own in panels]
     fig, axes = start(9.0, sum(heights) + 0.8, rows=len(panels), height_ratios=heights)
     one = shown["corpus"].nunique() == 1  # said once, above, and not on every line
