@@ -245,7 +245,7 @@ def page() -> str:
     counts = verdicts["verdict"].value_counts()
     return TEXT.read_text(encoding="utf-8").format(
         rsum=by_label["rsum"].to_dict(),
-        times_scan=by_label.loc["SCAN t-i", "scoring ms"] / by_label.loc["VSE∞", "scoring ms"],
+        times_scan=by_label.loc["SCAN t-i", "scoring ms"] / by_label.loc["DivE", "scoring ms"],
         light={name: f"{r['rsum']:.1f} [{r['rsum low']:.1f}, {r['rsum high']:.1f}]" for name, r in by_label.iterrows()},
         collapsed=alone["collapsed"].max(),
         least_runs=alone["runs"].min(),

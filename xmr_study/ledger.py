@@ -38,6 +38,7 @@ def ledger(*names: str, path: Path = VERDICTS) -> pd.DataFrame:
     if not path.exists():
         return pd.DataFrame(columns=COLUMNS)
     before = pd.read_csv(path)[COLUMNS].fillna({"corpus": "", "kind": ""})
+    before["corpus"] = before["corpus"].str.replace("(quick, worlds 1 and 2)", "(the protocol before)")
     today = _of_today(before.drop_duplicates("claim").set_index("claim"))
     replaced = before["claim"].isin(today["claim"]) & (before["corpus"] != "flickr8k")
     table = pd.concat([before[~replaced], today], ignore_index=True)
@@ -127,11 +128,13 @@ def show_verdicts(verdicts: pd.DataFrame, lead: str = "", most: int = 4) -> None
     if len(own) > most:
         counts = ", ".join(f"{n} {word}" for word, n in own["verdict"].value_counts().items())
         held = own.loc[own["verdict"].isin(["held", "contradicted"]), ["sentence", "verdict"]].head(most)
-        said = [f"Of {len(own)} sentences: {counts}.", *(f"*{sentence}* {word}." for sentence, word in held.values)]
+        said = [f"{counts}.", *(f"*{sentence}* {word}." for sentence, word in held.values)]
     absent = list(dict.fromkeys(verdicts.loc[~verdicts["sentence"].isin(own["sentence"]), "sentence"]))
-    named = " ".join(f"*{sentence}*" for sentence in absent) if len(absent) <= 2 else f"{len(absent)} sentences"
-    none = f"It has no rows of {named}" if lines else f"The study has no rows of {named}: it is open"
-    answer(lead, "The study on drawn images:" if lines else "", *said, f"{none.rstrip('.')}." if absent else "")
+    where = " and ".join(own["corpus"].unique())
+    n = own["sentence"].nunique()
+    tested = f"{n} of these {n + len(absent)} sentences" if len(own) > most or absent else "this"
+    before = f"The study tested {tested} on {where}:" if lines else "The study has tested none of these sentences."
+    answer(lead, before, *said)
     if lines:
         plots.ledger(own)
         plt.show()
