@@ -158,12 +158,14 @@ def methods(rows: pd.DataFrame, scoring: pd.DataFrame) -> pd.DataFrame:
     """What every compared method reaches on scenes at the usual ambiguity and what it costs, the best first: columns
     label, runs, rsum with low and high (`levels`; none for a label with one seed), by world, rsum exhaustive,
     collapsed, epochs, train seconds (median, on the processor that trained most of the methods), parameters, scoring ms
-    (1,000 images against 5,000 captions).
+    (1,000 images against 5,000 captions). No line without rows.
 
     rows: of records.results. scoring: of records.scoring.
     """
     rows = rows[(rows["ambiguity"] == DEFAULT_AMBIGUITY) & (rows["dataset"] == "scenes") & rows["world"].isin(WORLDS)]
     rows = rows[rows["label"].isin(compared_labels())]
+    if rows.empty:
+        return pd.DataFrame(columns=["label", "runs", "rsum"])
     annotated, true = (levels(rows, compared_labels(), m).set_index("label") for m in (RSUM, TRUE_RSUM))
     single = rows[~rows["label"].isin(annotated.index)].groupby("label")
     means = {m: m.factor * single[column(m.relevance, m.direction, m.metric)].mean() for m in (RSUM, TRUE_RSUM)}

@@ -130,10 +130,13 @@ def show_verdicts(verdicts: pd.DataFrame, lead: str = "", most: int = 4) -> None
         held = own.loc[own["verdict"].isin(["held", "contradicted"]), ["sentence", "verdict"]].head(most)
         said = [f"{counts}.", *(f"*{sentence}* {word}." for sentence, word in held.values)]
     absent = list(dict.fromkeys(verdicts.loc[~verdicts["sentence"].isin(own["sentence"]), "sentence"]))
-    where = " and ".join(own["corpus"].unique())
-    n = own["sentence"].nunique()
-    tested = f"{n} of these {n + len(absent)} sentences" if len(own) > most or absent else "this"
-    before = f"The study tested {tested} on {where}:" if lines else "The study has tested none of these sentences."
+    where, n = " and ".join(own["corpus"].unique()), own["sentence"].nunique()
+    if not lines:
+        before = f"Of {len(absent)} claims on this the study has tested none." if absent else ""
+    elif absent or len(own) > most:
+        before = f"Of {n + len(absent)} claims on this the study tested {n}, on {where}:"
+    else:
+        before = f"The study, on {where}:"
     answer(lead, before, *said)
     if lines:
         plots.ledger(own)
