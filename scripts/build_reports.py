@@ -27,8 +27,10 @@ from xmr_study.ledger import DECIDED
 from xmr_study.protocol import (
     CAPACITY,
     CROSSED,
+    KEY,
     LENGTHS,
     PAIRS,
+    PARTS,
     RATE,
     RATES,
     chosen_rate,
@@ -115,7 +117,9 @@ def under_way() -> dict[str, str]:
     rows, plan = records.results(), pd.read_csv(REPORTS / "planned.csv")
     used = rows.assign(seconds=rows["train_seconds"] + rows["evaluate_seconds"]).groupby("part")["seconds"]
     account = plan.groupby("part", sort=False)["seconds"].agg(runs="size", hours="sum")
-    account = account.assign(made=used.size(), used=used.sum() / 3600).fillna({"made": 0, "used": 0.0})
+    once = rows.sort_values("part", key=lambda part: part.map(PARTS.index), kind="stable").drop_duplicates(KEY)
+    made = once.groupby("part").size()  # some runs were made again on another processor, or stand in two parts
+    account = account.assign(made=made, used=used.sum() / 3600).fillna({"made": 0, "used": 0.0})
     account = account.assign(hours=account["hours"] / 3600, made=account["made"].astype(int))
     names = {"runs": "runs planned", "hours": "hours planned", "made": "runs made", "used": "hours used"}
     lines = []
