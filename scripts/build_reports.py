@@ -135,7 +135,7 @@ def under_way() -> dict[str, str]:
     wide = [(label, "DivE") for label in (*CAPACITY, *CROSSED) if label != "DivE, 4 × 16"]
     capacity = decision.effects(rows[rows["part"] != "ambiguity"], [*wide, ("VSE∞", "DivE, 4 × 16")], [RSUM, TRUE_RSUM])
     decided = rows[rows["part"].isin(["capacity", "comparison"])]
-    levels = decision.levels(decided, list(dict.fromkeys(decided["label"])))
+    levels = decision.levels(decided, [name for name in dict.fromkeys(decided["label"]) if name not in light()])
     masks = decision.false_negatives(rows)
     masked, pays = decision.by_measure(masks), decision.paying(rows)
     annotated, true = (

@@ -156,9 +156,9 @@ def levels(rows: pd.DataFrame, names: Sequence[str], measure: Measure = RSUM) ->
 
 def methods(rows: pd.DataFrame, scoring: pd.DataFrame) -> pd.DataFrame:
     """What every compared method reaches on scenes at the usual ambiguity and what it costs, the best first: columns
-    label, runs, rsum with low and high (`levels`; none for a label with one seed), by world, rsum exhaustive,
-    collapsed, epochs, train seconds (median, on the processor that trained most of the methods), parameters, scoring ms
-    (1,000 images against 5,000 captions). No line without rows.
+    label, runs, rsum (percent, of 600) with low and high (of `levels`; none for a label with one seed), by world, rsum
+    exhaustive, collapsed (%), epochs, train seconds (median, on the processor that trained most of the methods),
+    parameters, scoring ms (1,000 images against 5,000 captions). No line without rows.
 
     rows: of records.results. scoring: of records.scoring.
     """
@@ -167,14 +167,14 @@ def methods(rows: pd.DataFrame, scoring: pd.DataFrame) -> pd.DataFrame:
     if rows.empty:
         return pd.DataFrame(columns=["label", "runs", "rsum"])
     annotated, true = (levels(rows, compared_labels(), m).set_index("label") for m in (RSUM, TRUE_RSUM))
-    single = rows[~rows["label"].isin(annotated.index)].groupby("label")
+    single = rows[~rows["label"].isin(annotated.index)].drop_duplicates(["label", "world", "seed"]).groupby("label")
     means = {m: m.factor * single[column(m.relevance, m.direction, m.metric)].mean() for m in (RSUM, TRUE_RSUM)}
     timed = rows.groupby(["processor", "label"])["train_seconds"].median().unstack(0)
     out = pd.concat([annotated, pd.DataFrame({"runs": single.size(), "mean": means[RSUM]})])
     out = out.rename(columns={"mean": "rsum", "low": "rsum low", "high": "rsum high"})
     out["rsum exhaustive"] = pd.concat([true["mean"], means[TRUE_RSUM]])
     out[["epochs", "parameters"]] = rows.groupby("label")[["epochs", "parameters"]].max().astype(int)
-    out["train seconds"] = timed[timed.notna().sum().idxmax()] if len(timed) else np.nan
+    out["train seconds"] = timed[timed.notna().sum().idxmax()]
     out["scoring ms"] = scoring.set_index("label")["ms"]
     return out.sort_values("rsum", ascending=False).rename_axis("label").reset_index()
 

@@ -38,7 +38,6 @@ def ledger(*names: str, path: Path = VERDICTS) -> pd.DataFrame:
     if not path.exists():
         return pd.DataFrame(columns=COLUMNS)
     before = pd.read_csv(path)[COLUMNS].fillna({"corpus": "", "kind": ""})
-    before["corpus"] = before["corpus"].str.replace("(quick, worlds 1 and 2)", "(the protocol before)")
     today = _of_today(before.drop_duplicates("claim").set_index("claim"))
     replaced = before["claim"].isin(today["claim"]) & (before["corpus"] != "flickr8k")
     table = pd.concat([before[~replaced], today], ignore_index=True)

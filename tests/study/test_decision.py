@@ -334,6 +334,8 @@ def test_methods_have_what_they_reach_and_what_it_costs():
     assert out["rsum exhaustive"].tolist() == pytest.approx([500] * 3) and out["epochs"].tolist() == [144] * 3
     assert out["train seconds"].tolist() == [5.0, 25.0, 2.5] and out["scoring ms"].tolist()[:2] == [900.0, 8.0]
     assert decision.methods(table[:0], scoring).empty
+    again = table[table["label"] == "SAF"].assign(processor="B", **{"annotated both rsum": 1.0})
+    assert decision.methods(pd.concat([table, again]), scoring).loc[0, ["runs", "rsum"]].tolist() == [1, 500.0]
     two = decision.methods(pd.concat([elsewhere, table]), scoring).set_index("label")
     assert two["train seconds"].tolist() == [5.0, 25.0, 2.5], "the processor that trained most of the methods"
 

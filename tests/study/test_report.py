@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import nbformat
+import pandas as pd
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -107,3 +108,22 @@ def test_the_page_of_results_and_the_answer_are_those_of_the_rows(tmp_path, monk
     page, readme = build_reports.page(), (ROOT / "README.md").read_text()
     assert page == (ROOT / "reports" / "README.md").read_text(), "run `make reports`"
     assert build_reports.with_answer(readme, page) == readme, "run `make reports`"
+    account = re.findall(r"^\| [a-z]+ \| (\d+) \| [\d.]+ \| (\d+) \|", page, re.M)
+    assert len(account) == 7 and all(int(made) <= int(planned) for planned, made in account), "a run counts twice"
+    figures = {path.name for path in (ROOT / "reports" / "figures").iterdir()}
+    assert figures == {*re.findall(r"figures/(\w+[.]png)", page + readme)}, "a figure that nothing shows, or none"
+
+
+def test_the_agreement_of_two_orders_has_the_interval_that_their_errors_leave():
+    import build_reports
+
+    def table(values, half):
+        ends = {"rsum": values, "rsum low": [v - half for v in values], "rsum high": [v + half for v in values]}
+        return pd.DataFrame({"label": list("abcd")} | ends)
+
+    up, down = [1.0, 2.0, 3.0, 4.0], [4.0, 3.0, 2.0, 1.0]
+    sure = build_reports.transfer(table(up, 0.0), table(down, 0.0)[::-1], 0.0)
+    assert sure == {"shared": 4, "tau": -1.0, "tau_low": -1.0, "tau_high": -1.0}
+    for half, noise in ((9.0, 0.0), (0.0, 9.0)):
+        unsure = build_reports.transfer(table(up, half), table(up, 0.0)[1:], noise)
+        assert unsure["shared"] == 3 and unsure["tau"] == 1 > unsure["tau_low"]

@@ -258,7 +258,7 @@ def _draw_slope(ax: Axes) -> None:
     ax.set(xlim=(left, right), ylim=(bottom, top))
 
 
-# Quality against what it costs: fronts, budgets of training, and gains over ambiguity.
+# Quality against what it costs, and after the shortest and the longest training.
 
 
 _COSTS = {"scoring ms": "scoring 1,000 × 5,000 items (ms)", "train seconds": "training (seconds of a core)"}
