@@ -45,7 +45,6 @@ from xmr_study.protocol_results import (
     budget_points,
     flickr_results,
     longest,
-    protocol_curves,
     protocol_rows,
     swept,
     variant_results,
@@ -82,7 +81,6 @@ def readable(table: pd.DataFrame) -> pd.DataFrame:
             half = (table[f"{name} high"] - table[name]).map(" ± {:.1f}".format)
             out[shown] = table[name].map("{:.1f}".format) + half
     out["best epoch"] = table["best epoch"].map("{:.0f}".format) + table["epochs"].map(" of {}".format)
-    out["converged"] = table["converged"].map({True: "yes", False: "no"}) + table["gain"].map(", {:+.1f}".format)
     for name in ("τ expert", "τ crowd"):
         if name in table:
             out[name] = table[name]
@@ -224,8 +222,8 @@ def transfer(drawn: pd.DataFrame, photographs: pd.DataFrame, noise: float) -> di
 
 def page() -> str:
     """reports/README.md; its figures are stored on the way."""
-    rows, curves, today = protocol_rows(), protocol_curves(), records.results()
-    methods, photographs, verdicts = decision.methods(today, records.scoring()), flickr_results(rows, curves), ledger()
+    rows, today = protocol_rows(), records.results()
+    methods, photographs, verdicts = decision.methods(today, records.scoring()), flickr_results(rows), ledger()
     families = {label: family(label) for label in labels()}
     stored(plots.pareto(methods.drop(columns="train seconds"), families), "abstract")
     stored(plots.slopes(budget_points(rows, labels()), families), "slopes")
@@ -266,7 +264,7 @@ def page() -> str:
         decided=counts[list(DECIDED)].sum(),
         **{word: counts[word] for word in DECIDED},
         methods=markdown(all_methods(methods)),
-        variants=markdown(readable(variant_results(ablation_rows(), "dive", curves))),
+        variants=markdown(readable(variant_results(ablation_rows(), "dive"))),
         photographs=markdown(readable(photographs)),
         verdicts=markdown(verdicts_by_paper(verdicts)),
         **under_way(),

@@ -1,4 +1,4 @@
-"""What the rows of the protocol before say: convergence, methods, swept settings, and Flickr8k."""
+"""What the rows of the protocol before say: methods, swept settings, and Flickr8k."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -45,12 +45,6 @@ def ablation_rows(folder: Path = FOLDER) -> pd.DataFrame:
     return pd.concat([rows[~rows["variant"].isin(control["variant"].unique())], control], ignore_index=True)
 
 
-def protocol_curves(folder: Path = FOLDER) -> pd.DataFrame:
-    """The validation curves of the protocol's runs, columns run_id, epoch, value; none where there is no such file."""
-    path = folder / "curves.csv"
-    return pd.read_csv(path) if path.exists() else pd.DataFrame(columns=["run_id", "epoch", "value"])
-
-
 def deciding(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows that compare methods, on the worlds on which nothing was chosen: without tuning and budget curves; of a
     label that was run longer those rows only (`longest`); and each under every label that means the same run.
@@ -82,53 +76,13 @@ def longest(rows: pd.DataFrame) -> pd.DataFrame:
     return rows[kept].assign(variant=stem[kept]).reset_index(drop=True)
 
 
-# Whether training was long enough: what the last quarter of the epochs still adds on the validation split.
-
-
-CONVERGENCE_COLUMNS = ["label", "runs", "gain", "best", "converged"]
-MOST_GAIN, LAST = 2.0, 0.95  # points of RSUM that the last quarter may add; share of the epochs before the best one
-
-
-def convergence(rows: pd.DataFrame, curves: pd.DataFrame, labels: Sequence[str], epochs: int) -> pd.DataFrame:
-    """One line per label that has runs of so many epochs: label, runs, gain, best, converged.
-
-        gain = mean over runs of 100 (max_t v_t − max_{t ≤ 3E/4} v_t),   best = mean of (best epoch + 1) / E
-
-    v_t: RSUM of epoch t on the validation split, as a fraction of 6; E: epochs. converged: gain below 2 points and best
-    below 0.95. rows: of tidy.read. curves: columns run_id, epoch (from 0), value.
-    Source: docs/protocol.md#protocol-budget.
-
-    >>> curves = pd.DataFrame({"run_id": "a", "epoch": range(8), "value": [0, 1, 2, 3, 3, 3, 3.01, 3]})
-    >>> rows = pd.DataFrame({"run_id": ["a"], "variant": ["DivE"], "epochs": [8], "best_epoch": [6]})
-    >>> convergence(rows, curves, ["DivE"], 8)[["gain", "best", "converged"]].round(3).values.tolist()
-    [[1.0, 0.875, True]]
-    """
-    lines = []
-    if not len(labels):
-        return pd.DataFrame(columns=CONVERGENCE_COLUMNS)
-    wanted = rows.loc[rows["variant"].isin(labels) & (rows["epochs"].astype(int) == epochs), "run_id"].unique()
-    curves = curves[curves["run_id"].isin(wanted)]
-    by_run = {name: part.sort_values("epoch")["value"].astype(float) for name, part in curves.groupby("run_id")}
-    for label in labels:
-        own = rows[(rows["variant"] == label) & (rows["epochs"].astype(int) == epochs)].drop_duplicates("run_id")
-        own = own[own["run_id"].isin(by_run)]
-        if not len(own):
-            continue
-        values = [by_run[name] for name in own["run_id"]]
-        gain = sum(100 * (v.max() - v.iloc[: 3 * epochs // 4].max()) for v in values) / len(values)
-        best = float((own["best_epoch"].astype(int) + 1).mean() / epochs)
-        lines.append((label, len(own), gain, best, bool(gain < MOST_GAIN and best < LAST)))
-    return pd.DataFrame(lines, columns=CONVERGENCE_COLUMNS)
-
-
 # What every method reached and what it cost, from rows of results: quality with intervals that carry seeds, worlds
 # and pictures, beside seconds of training, parameters and milliseconds of scoring.
 
 
 COLUMNS = [
     "label", "seeds", "rsum", "rsum low", "rsum high", "rsum lowest", "rsum highest", "rsum exhaustive",
-    "rsum exhaustive low", "rsum exhaustive high", "epochs", "best epoch", "converged", "gain",
-    "train seconds", "parameters",
+    "rsum exhaustive low", "rsum exhaustive high", "epochs", "best epoch", "train seconds", "parameters",
 ]  # fmt: skip
 
 
@@ -165,12 +119,12 @@ def mean_interval(values: pd.DataFrame, level: float = 0.95) -> tuple[float, flo
     return mean, float(mean - half), float(mean + half)
 
 
-def method_results(rows: pd.DataFrame, names: Sequence[str], curves: pd.DataFrame | None = None) -> pd.DataFrame:
+def method_results(rows: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     """One line per name that has rows, the best annotated RSUM first; COLUMNS.
 
-    rows: of one corpus, of tidy.read. best epoch: mean over runs, counted from 1. converged, gain (what the last
-    quarter of the epochs added, points): of `convergence`, empty without curves. rsum low and high are the ends of the
-    interval, lowest and highest those of the seeds. train seconds: median over runs.
+    rows: of one corpus, of tidy.read. best epoch: mean over runs, counted from 1; near the last one a run was short.
+    rsum low and high are the ends of the interval, lowest and highest those of the seeds. train seconds: median over
+    runs.
 
     >>> method_results(pd.DataFrame(columns=["variant"]), ["DivE"]).empty
     True
@@ -186,12 +140,9 @@ def method_results(rows: pd.DataFrame, names: Sequence[str], curves: pd.DataFram
             if name in by_label:
                 line |= dict(zip((key, f"{key} low", f"{key} high"), mean_interval(by_label[name]), strict=True))
         runs = named[named["variant"] == name].drop_duplicates("run_id")
-        line["epochs"] = int(runs["epochs"].astype(int).max())
-        state = convergence(rows, curves, [name], line["epochs"]) if curves is not None else ()
         line |= {
+            "epochs": int(runs["epochs"].astype(int).max()),
             "best epoch": float((runs["best_epoch"].astype(int) + 1).mean()),
-            "converged": bool(state["converged"].iloc[0]) if len(state) else None,
-            "gain": float(state["gain"].iloc[0]) if len(state) else float("nan"),
             "train seconds": float(runs["train_seconds"].astype(float).median()),
             "parameters": int(runs["parameters"].astype(int).median()),
         }
@@ -228,11 +179,11 @@ def budget_points(rows: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
 # The variants of a method of the protocol, and the curve over a setting that a paper sweeps.
 
 
-def variant_results(rows: pd.DataFrame, method: str, curves: pd.DataFrame | None = None) -> pd.DataFrame:
+def variant_results(rows: pd.DataFrame, method: str) -> pd.DataFrame:
     """`method_results` of every variant of a method that has rows on the worlds of scenes that decide. rows: of
     protocol_rows."""
     names = [name for name, (its_method, _) in variants().items() if its_method == method and canonical()[name] == name]
-    return method_results(deciding(rows[rows["dataset"] == "scenes"]), names, curves)
+    return method_results(deciding(rows[rows["dataset"] == "scenes"]), names)
 
 
 def swept(rows: pd.DataFrame, symbol: str, settings: Sequence[float]) -> pd.DataFrame:
@@ -258,7 +209,7 @@ def swept(rows: pd.DataFrame, symbol: str, settings: Sequence[float]) -> pd.Data
 # ratings.
 
 
-def flickr_results(rows: pd.DataFrame, curves: pd.DataFrame | None = None) -> pd.DataFrame:
+def flickr_results(rows: pd.DataFrame) -> pd.DataFrame:
     """`method_results` of every variant with rows on Flickr8k, the best annotated RSUM first, and human, human low,
     human high, τ expert, τ crowd. Of a variant that was run longer, because it was not converged, those rows only.
 
@@ -269,7 +220,7 @@ def flickr_results(rows: pd.DataFrame, curves: pd.DataFrame | None = None) -> pd
     True
     """
     own = longest(rows[(rows["dataset"] == "flickr8k") & ~rows["variant"].astype(str).str.contains(", tuning ")])
-    table = method_results(own, list(dict.fromkeys(own["variant"])), curves)
+    table = method_results(own, list(dict.fromkeys(own["variant"])))
     if not len(own):
         return table
     people = {name: mean_interval(values) for name, values in seed_values(own, "human").items()}

@@ -21,7 +21,7 @@ import xmr_core as xmr  # noqa: E402
 from xmr_core.base.errors import BadInput, DamagedFile, Interrupted, TrainingFailed  # noqa: E402
 from xmr_core.evaluation.analysis.representations import encode_split  # noqa: E402
 from xmr_core.training.runs import sweep, train_or_load  # noqa: E402
-from xmr_study import protocol, protocol_results, records  # noqa: E402
+from xmr_study import protocol, records  # noqa: E402
 from xmr_study.claims import CLAIMS  # noqa: E402
 from xmr_study.protocol import Job, jobs, missing  # noqa: E402
 
@@ -391,24 +391,6 @@ def test_a_kill_before_the_row_loses_nothing(two_jobs, tmp_path, monkeypatch):
         patch.setattr(sweep, "produce", no_time)
         assert ask(patch, "--workers", "1") == 1
     assert rows == [1], "its row waits for what is trained after it"
-
-
-# the protocol before
-
-
-def curve(values: list[float]) -> pd.DataFrame:
-    return pd.DataFrame({"run_id": "r", "epoch": range(len(values)), "value": values})
-
-
-@pytest.mark.parametrize(
-    ("values", "best", "converged"),
-    [([0, 3, 4, 4, 4, 4, 4.01, 4], 6, True), ([0, 3, 4, 4, 4, 4, 4.03, 4], 6, False),
-     ([0, 1, 2, 3, 4, 4, 4, 4], 7, False)],
-)  # fmt: skip
-def test_a_method_counts_as_converged_by_gain_and_best_epoch(values, best, converged):
-    table = pd.DataFrame({"run_id": ["r"], "variant": "DivE", "epochs": 8, "best_epoch": best})
-    table = protocol_results.convergence(table, curve(values), ["DivE", "PVSE"], 8)
-    assert table["converged"].tolist() == [converged]
 
 
 def test_a_run_collapsed_if_it_lies_far_below_the_median_of_the_same_runs(tmp_path):
