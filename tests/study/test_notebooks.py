@@ -97,6 +97,8 @@ def form_problems(notebook: nbformat.NotebookNode, minutes: int = 0) -> list[str
         out.append("more than eight lines of parameters")
     if code[-1].metadata.get("jupyter") != folded or "bookkeeping" not in code[-1].metadata.get("tags", []):
         out.append("its last cell is not folded")
+    if any(re.search(r"\b(answer|show_verdicts)\(", c.source) and "jupyter" not in c.metadata for c in code):
+        out.append("code that makes an answer is not folded")
     asked = [
         n for n, c in enumerate(notebook.cells) if re.search(r"Exercises\b", c.source) and c.cell_type == "markdown"
     ]
@@ -152,7 +154,8 @@ def test_no_stored_run_is_of_the_smallest_world():
 @pytest.mark.parametrize(
     ("old", "new"),
     [("minutes", "hours"), ("**Answer.**", ""), ("<details>", ""), ("seed: int", "\n" * 9 + "seed: int"),
-     ("bookkeeping", "other"), ("outputs_hidden", "shown"), ("finished; made", "0%|   finished; made")],
+     ("bookkeeping", "other"), ("outputs_hidden", "shown"), ("import torch", "answer()"),
+     ("finished; made", "0%|   finished; made")],
 )  # fmt: skip
 def test_a_notebook_without_its_form_is_seen(old, new):
     text = (FOLDER / "method_vse.ipynb").read_text()

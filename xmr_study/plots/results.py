@@ -107,31 +107,37 @@ def ledger(table: pd.DataFrame) -> Figure:
     units = shown["measure"].str.extract("^(RSUM annotated|Spearman's ρ|log circular variance|[^:]*)")[0]
     alone = shown["measure"].str.contains(r"(?:above|below) [-\d.]+$")  # compared with a number
     units = units.where(alone, "difference of " + units)
-    panels = list(shown.groupby(units, sort=False))
-    heights = [0.26 * len(own) + 0.55 for _, own in panels]
-    fig, axes = start(9.0, sum(heights) + 0.8, rows=len(panels), height_ratios=heights)
     one = shown["corpus"].nunique() == 1  # said once, above, and not on every line
+    labels = pd.Series(
+        [
+            f"{wrapped(r.sentence.rstrip('.'), 60)}  ({r.seeds if one else f'{r.corpus}, {r.seeds} runs'})"
+            for r in shown.itertuples()
+        ],
+        index=shown.index,
+    )
+    rows = 0.4 + 0.6 * (labels.str.count("\n") + 1)  # of height 1 with one line of text
+    panels = list(shown.groupby(units, sort=False))
+    heights = [0.26 * rows[own.index].sum() + 0.55 for _, own in panels]
+    fig, axes = start(9.0, sum(heights) + 0.8, rows=len(panels), height_ratios=heights)
     for ax, (unit, own) in zip(axes, panels, strict=True):
         ends = [own["low"].min(), own["high"].max(), own["bound"].min(), own["bound"].max()]
         left, right = min(ends), max(ends)
         edge = 0.06 * (right - left or 1.0)
-        ax.set(xlim=(left - edge, right + edge), ylim=(0.4, len(own) + 0.6), xlabel=unit)
-        for y, line in zip(range(len(own), 0, -1), own.to_dict("records"), strict=True):
+        down = rows[own.index].cumsum()
+        places = (down.iloc[-1] - down + rows[own.index] / 2).to_numpy()
+        ax.set(xlim=(left - edge, right + edge), ylim=(-0.1, down.iloc[-1] + 0.1), xlabel=wrapped(unit, 46))
+        for y, line in zip(places, own.to_dict("records"), strict=True):
             colour, marker = _VERDICTS[line["verdict"]]
             end = ax.get_xlim()[line["claimed"] == "above"]
             ax.fill_betweenx([y - 0.42, y + 0.42], line["bound"], end, color="0.92", lw=0, zorder=0)
             ax.plot([line["low"], line["high"]], [y, y], color=colour, lw=1.5)
             ax.plot([line["effect"]], [y], color=colour, marker=marker, ms=6)
-        labels = [
-            f"{wrapped(r.sentence.rstrip('.'), 60)}  ({r.seeds if one else f'{r.corpus}, {r.seeds} seeds'})"
-            for r in own.itertuples()
-        ]
-        ax.set_yticks(range(len(own), 0, -1), labels, fontsize=8, linespacing=0.95)
+        ax.set_yticks(places, labels[own.index], fontsize=8, linespacing=1.1)
         ax.grid(axis="y", visible=False)
     if one:
         corpus = shown["corpus"].iloc[0]  # the intervals of today's protocol are not corrected (study.ledger)
         widened = "" if "today" in corpus else "; intervals are widened for many claims (Holm)"
-        axes[0].set_title(f"{corpus}; in brackets: seeds{widened}", fontsize=9)
+        fig.suptitle(f"{corpus}; in brackets: runs{widened}", fontsize=9)
     met = {name: style for name, style in _VERDICTS.items() if name in set(shown["verdict"])}
     handles = [Line2D([], [], color=c, marker=m, ls="-", label=name) for name, (c, m) in met.items()]
     handles.append(Patch(color="0.92", label="the side that the claim predicts"))
