@@ -172,6 +172,7 @@ def ambiguity(counts: Mapping[str, np.ndarray], gallery_size: int) -> Figure:
         style = line_style(number) | {"marker": ""}
         ax.step(np.sort(n), 1 - np.arange(len(n)) / len(n), where="pre", label=label, **style)
     ax.set(xscale="log", yscale="log", ylabel="share of captions that fit\nat least as many")
+    plain_numbers(ax, [1, 10, 100, gallery_size])
     ax.set_xlabel(f"images a caption fits (of {gallery_size:,})")
     ax.legend(frameon=False, title="ambiguity")
     return fig
@@ -222,7 +223,7 @@ def against_truth(table: pd.DataFrame, x: str, y: str, xlabel: str, ylabel: str)
         middle = groups.median()[groups.size() >= _LEAST]
         colour = QUERY_COLOURS.get(direction, COLOURS[0])
         ax.scatter(part[x], part[y], s=6, alpha=0.25, color=colour, lw=0, rasterized=True)
-        label = f"medians in eighths of the axis with at least {_LEAST} queries"
+        label = f"median, where an eighth of the axis has {_LEAST} queries or more"
         ax.plot(middle[x], middle[y], color="0.15", marker="o", ms=4, label=label)
         ax.set(title=DIRECTIONS.get(direction, direction), xlabel=xlabel, xscale="log")
         ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
