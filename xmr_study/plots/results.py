@@ -14,6 +14,7 @@ from matplotlib.ticker import LogFormatter, NullFormatter
 from xmr_study.plots.style import (
     COLOURS,
     MARKERS,
+    ON_LINES,
     PAGE,
     legend_below,
     line_style,
@@ -150,14 +151,15 @@ def scoreboard(table: pd.DataFrame) -> Figure:
 
     >>> rows = [("DivE", "held"), ("DivE", "undecided"), ("SCAN", "held")]
     >>> [text.get_text() for text in scoreboard(pd.DataFrame(rows, columns=["paper", "verdict"])).axes[0].texts]
-    ['1', '1', '', '', '', '1', '', '']
+    ['1', '1', '', '', '', '', '', '1']
     """
     counts = table.groupby(["paper", "verdict"], sort=False).size().unstack(fill_value=0)
     counts = counts.reindex(columns=[*_VERDICTS], fill_value=0)
-    counts = counts[counts.sum(axis=1) > 0].iloc[::-1]
+    counts = counts.loc[counts.sum(axis=1).loc[lambda total: total > 0].sort_values(kind="stable").index]
     fig, (ax,) = start(PAGE, 0.32 * len(counts) + 1.2)
     left = 0 * counts["held"]
-    for word, (colour, _) in _VERDICTS.items():
+    for word in ("held", "contradicted", "equivalent", "undecided"):
+        colour = _VERDICTS[word][0]
         bars = ax.barh(counts.index, counts[word], left=left, color=colour, label=word)
         ax.bar_label(bars, [n or "" for n in counts[word]], label_type="center", color="white", fontsize=8)
         left = left + counts[word]
@@ -329,7 +331,7 @@ def slopes(points: pd.DataFrame, families: Mapping[str, str]) -> Figure:
         ax.plot([0, 1], [first, last], ms=5, lw=1.2, label=families[label], **style)
         line = {"arrowstyle": "-", "color": "0.6", "lw": 0.6}
         text = {"va": "center", "fontsize": 8, "color": style["color"], "arrowprops": line}
-        ax.annotate(f"{label} {last:.0f}", (1.01, last), (1.1, height), **text)
+        ax.annotate(f"{label} {last:.0f}", (1.01, last), (1.1, height), path_effects=ON_LINES, **text)
     longest = f"{points['epochs'].max()} epochs, or fewer where they were enough"
     ax.set_xticks([0, 1], [f"{points['epochs'].min()} epochs", wrapped(longest, 24)])
     ax.set(xlim=(-0.1, 1.5), ylabel="RSUM annotated (of 600)")

@@ -9,6 +9,7 @@ import numpy as np
 import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FixedLocator, NullLocator
 from matplotlib.transforms import Bbox
 
@@ -16,6 +17,7 @@ from xmr_core.base.paths import plain_math, printable
 
 COLOURS = sns.color_palette("colorblind")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+ON_LINES = [withStroke(linewidth=2.5, foreground="white")]  # of a text that lines may cross
 # for up to 16 methods in one figure: no two share a colour or a marker
 MANY_COLOURS = (
     "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#8c6d00", "#56b4e9", "#000000", "#7b3294", "#e6194b", "#808080",
@@ -68,13 +70,15 @@ def name_points(ax: Axes, x: Sequence[float], y: Sequence[float], names: Sequenc
                 "ha": ("right", "center", "left")[np.sign(right) + 1],
                 "va": ("top", "center", "bottom")[np.sign(up) + 1],
             }
-            text = ax.annotate(name, place, (right, up), textcoords="offset points", fontsize=8, **sides)
+            text = ax.annotate(
+                name, place, (right, up), textcoords="offset points", fontsize=8, path_effects=ON_LINES, **sides
+            )
             box = text.get_window_extent()
             if ax.bbox.contains(box.x0, box.y0) and ax.bbox.contains(box.x1, box.y1) and not box.count_overlaps(taken):
                 break
             text.remove()
         else:
-            text = ax.annotate(name, place, _BESIDE[0], textcoords="offset points", fontsize=8)
+            text = ax.annotate(name, place, _BESIDE[0], textcoords="offset points", fontsize=8, path_effects=ON_LINES)
         taken.append(text.get_window_extent())
 
 
