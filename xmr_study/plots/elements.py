@@ -21,13 +21,17 @@ def element_maps(tables: Mapping[str, pd.DataFrame]) -> Figure:
     >>> len(element_maps({"cosine": table, "MIL": table}).axes)
     2
     """
-    fig, axes = start(3.7 * len(tables), 4.1, columns=len(tables))
+    columns = min(len(tables), 2)
+    rows = -(-len(tables) // columns)
+    fig, axes = start(4.4 * columns, 4.1 * rows + 0.3, columns=columns, rows=rows)
+    for ax in axes[len(tables) :]:
+        ax.remove()
     elements = sorted({e for table in tables.values() for e in table["element"]})
     apart = [colour for n, colour in enumerate(COLOURS) if n != 3]  # the fourth is too near the second for small points
     colours = {e: apart[n % len(apart)] for n, e in enumerate(elements)}
-    for ax, (label, table) in zip(axes, tables.items(), strict=True):
+    for ax, (label, table) in zip(axes, tables.items(), strict=False):
         for (modality, element), part in table.groupby(["modality", "element"]):
-            style = {"s": 11, "color": colours[element], "marker": _SHAPES[modality]}
+            style = {"s": 14, "color": colours[element], "marker": _SHAPES[modality]}
             ax.scatter(part["x"], part["y"], alpha=0.6, lw=0, rasterized=True, **style)
         ax.set(title=label, xticks=[], yticks=[])
         ax.set_aspect("equal", adjustable="datalim")

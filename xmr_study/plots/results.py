@@ -208,7 +208,7 @@ def scaling(rows: pd.DataFrame) -> Figure:
     """How time grows with size on logarithmic axes, one panel for each size that was varied.
 
     Against the size of the gallery: milliseconds of one query. Against all other sizes: microseconds of a pair. The
-    dotted line has the slope of proportional growth.
+    dotted line has the slope of the count: proportional, and square in the elements of sets.
     """
     what = np.where(rows["varied"] == "captions", "one query", "all pairs")
     shown = rows[rows["varied"].isin(_AXES) & (rows["what"] == what)]
@@ -223,7 +223,7 @@ def scaling(rows: pd.DataFrame) -> Figure:
         plain_numbers(ax, part["value"])
         ax.yaxis.set_minor_formatter(NullFormatter())
         ax.set(xlabel=_AXES[name], ylabel="ms for one query" if name == "captions" else "µs per pair")
-        _draw_slope(ax)
+        _draw_slope(ax, 2 if name == "set size" else 1)
     fig.get_layout_engine().set(wspace=0.06)
     legend_below(fig, axes, 7)
     return fig
@@ -257,12 +257,12 @@ def _style(method: str, rows: pd.DataFrame) -> dict:
     return method_style(list(dict.fromkeys(rows["method"])).index(method))
 
 
-def _draw_slope(ax: Axes) -> None:
-    """A dotted line of proportional growth through the middle of the panel."""
+def _draw_slope(ax: Axes, power: int) -> None:
+    """A dotted line of growth by a power of the size through the middle of the panel."""
     (left, right), (bottom, top) = ax.get_xlim(), ax.get_ylim()
     middle, height = np.sqrt(left * right), np.sqrt(bottom * top)
-    line = [height * left / middle, height * right / middle]
-    ax.plot([left, right], line, color="0.5", ls=":", lw=1, label="proportional")
+    line = [height * (end / middle) ** power for end in (left, right)]
+    ax.plot([left, right], line, color="0.5", ls=":", lw=1, label="as the count grows")
     ax.set(xlim=(left, right), ylim=(bottom, top))
 
 
