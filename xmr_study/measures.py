@@ -158,16 +158,17 @@ FORGOTTEN = (*ATTRIBUTES, "relation", "number", "background")  # what a statemen
 
 def missed(run: TrainedRun) -> pd.DataFrame:
     """What a wrong first image lacks, for the test captions of scenes whose first image does not fit: columns forgotten
-    (of FORGOTTEN), captions (wrong ones that say it), and fits, the share (percent) of these of which the image fits
-    once it is forgotten, of both objects where two are mentioned.
+    (of FORGOTTEN), captions (wrong ones that say it), fits, the share (percent) of these of which the image fits once
+    it is forgotten, of both objects where two are mentioned, and chance, the same of a wrong image drawn at random.
 
     Raises: BadInput for another corpus than scenes.
     """
     corpus = run.prepared().corpus
     said, scenes = statements_of(corpus, "test"), scenes_of(corpus, "test")
     first = best(scoring_of(run), 1)[1][:, 0].astype(int)
-    wrong = np.flatnonzero(~truth_matrix(said, scenes)[np.arange(len(said)), first])
-    said, first, lines = said[wrong], first[wrong], []
+    true = truth_matrix(said, scenes)
+    wrong = np.flatnonzero(~true[np.arange(len(said)), first])
+    said, first, true, lines = said[wrong], first[wrong], true[wrong], []
     for n, name in enumerate(FORGOTTEN):
         a, b = said.a.copy(), said.b.copy()
         changed = {"a": a, "b": b}
@@ -178,9 +179,10 @@ def missed(run: TrainedRun) -> pd.DataFrame:
             says, changed = said.kind == COUNT, {"kind": np.where(said.kind == COUNT, ONE, said.kind)}
         else:
             says, changed = getattr(said, name) >= 0, {name: np.full(len(said), -1)}
-        fits = truth_matrix(replace(said, **changed), scenes)[np.arange(len(said)), first]
-        lines.append((name, int(says.sum()), 100 * float(fits[says].mean()) if says.any() else float("nan")))
-    return pd.DataFrame(lines, columns=["forgotten", "captions", "fits"])
+        fit = truth_matrix(replace(said, **changed), scenes)
+        shares = fit[np.arange(len(said)), first][says], fit[says][~true[says]]
+        lines.append((name, int(says.sum()), *(100 * float(own.mean()) if len(own) else np.nan for own in shares)))
+    return pd.DataFrame(lines, columns=["forgotten", "captions", "fits", "chance"])
 
 
 def answers_known(run: TrainedRun) -> dict[str, float]:

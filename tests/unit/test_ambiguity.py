@@ -110,7 +110,7 @@ def test_what_wrong_first_images_miss(shared_home, monkeypatch):
     run = train_or_load(tiny_config("vse++"))
     corpus, scores = run.prepared().corpus, scores_of(run)
     said, scenes = statements_of(corpus, "test"), scenes_of(corpus, "test")
-    counts = {name: [0, 0] for name in FORGOTTEN}
+    counts, others = {name: [0, 0] for name in FORGOTTEN}, {name: [] for name in FORGOTTEN}
     for t in range(len(said)):
         one, image = said[[t]], scenes[[int(scores[:, t].argmax())]]
         if truth_matrix(one, image)[0, 0]:
@@ -127,8 +127,11 @@ def test_what_wrong_first_images_miss(shared_home, monkeypatch):
             if says:
                 counts[name][0] += 1
                 counts[name][1] += bool(truth_matrix(replace(one, **changed), image)[0, 0])
+                others[name] += truth_matrix(replace(one, **changed), scenes)[0][~truth_matrix(one, scenes)[0]].tolist()
     found = missed(run).set_index("forgotten")
     assert found["captions"].to_dict() == {name: n for name, (n, _) in counts.items()}
     expected = {name: 100 * fits / n if n else float("nan") for name, (n, fits) in counts.items()}
     assert found["fits"].to_dict() == pytest.approx(expected, nan_ok=True)
+    by_chance = {name: 100 * sum(fits) / len(fits) if fits else float("nan") for name, fits in others.items()}
+    assert found["chance"].to_dict() == pytest.approx(by_chance, nan_ok=True)
     assert sum(fits > 0 for _, fits in counts.values()) > 2 and sum(n for n, _ in counts.values()) > 200
