@@ -270,7 +270,7 @@ def distances(
 ) -> Figure:
     """Quality of test-time distances against what they store, and of match probability against the number of samples.
 
-    table: columns distance, numbers (stored per item), value. by_samples: columns samples, value. Three closed forms
+    table: columns distance, numbers (stored per item), value. by_samples: columns samples, value. Two closed forms
     are lines beside the samples. noise: two standard deviations of match probability over draws of samples,
     drawn as a bar.
     """
@@ -293,7 +293,7 @@ def distances(
     left.set_title("all distances (numbers stored per item)", fontsize=10)
     samples = by_samples["samples"]
     right.plot(samples, by_samples["value"], marker="o", color=COLOURS[2], label="match probability, J samples")
-    closed_forms = {"mean only": ("--", COLOURS[0]), "2-Wasserstein": (":", COLOURS[1]), "ELK": ("-.", COLOURS[3])}
+    closed_forms = {"mean only": ("--", COLOURS[0]), "2-Wasserstein": (":", COLOURS[1])}
     for name, (style, colour) in closed_forms.items():
         if name in set(table["distance"]):
             right.axhline(table.set_index("distance").loc[name, "value"], ls=style, color=colour, label=name)
