@@ -44,15 +44,24 @@ class Comparison(NamedTuple):
     made: int = 0
 
 
+def columns_of(measure: Measure, rows: pd.DataFrame) -> list[str]:
+    """The columns whose mean a measure is: its own, or those of both directions; none where rows lack them."""
+    relevance, k = measure.relevance, measure.k
+    own = [column(relevance, measure.direction, measure.metric, k)]
+    each = [column(relevance, d, measure.metric.removeprefix("mean_"), k) for d in ("i2t", "t2i")]
+    ways = (own, each) if measure.direction == "both" else (own,)
+    return next((names for names in ways if {*names} <= {*rows}), [])
+
+
 def paired(rows: pd.DataFrame, measure: Measure, above: Sequence[str], below: Sequence[str] = ()) -> pd.Series:
     """mean over `above` − mean over `below` in units of the measure, of each world and seed on which one processor has
     rows of them all (of several processors the first); NaN where a run failed; index world, seed. rows: of
     records.read, of one ambiguity and data set."""
-    name = column(measure.relevance, measure.direction, measure.metric, measure.k)
     index, labels = ["processor", "world", "seed"], [*above, *below]
     own = rows[rows["label"].isin(labels)].drop_duplicates([*index, "label"], keep="last")
     count = own.groupby(index)["label"].nunique()
-    values = measure.factor * own.pivot(index=index, columns="label", values=name).reindex(columns=labels)
+    own = own.assign(number=own[columns_of(measure, rows)].mean(axis=1, skipna=False))
+    values = measure.factor * own.pivot(index=index, columns="label", values="number").reindex(columns=labels)
     values = values[count == len({*labels})]
     means = [values[list(side)].mean(axis=1, skipna=False) if side else 0.0 for side in (above, below)]
     first = {name: n for n, name in enumerate(dict.fromkeys(rows["processor"]))}
@@ -67,8 +76,7 @@ def compare(rows: pd.DataFrame, claim: Claim) -> list[Comparison]:
     ambiguity count."""
     m, rows = claim.measure, rows[(rows["ambiguity"] == DEFAULT_AMBIGUITY) & (rows["dataset"] == "scenes")]
     sides = [[canonical().get(label, label) for label in side] for side in (claim.above, claim.below)]
-    measured = column(m.relevance, m.direction, m.metric, m.k) in rows
-    if not measured or not {*sides[0], *sides[1]} <= {*rows["label"]}:
+    if not columns_of(m, rows) or not {*sides[0], *sides[1]} <= {*rows["label"]}:
         return []
     pairs = [((a,), (b,) if b else ()) for a in sides[0] for b in sides[1] or ("",)]
     out = []
@@ -166,8 +174,11 @@ def methods(rows: pd.DataFrame, scoring: pd.DataFrame) -> pd.DataFrame:
     rows = rows[rows["label"].isin(compared_labels())]
     if rows.empty:
         return pd.DataFrame(columns=["label", "runs", "rsum"])
+    # of a run that two processors made, the one that stands beside most methods
+    beside = rows.groupby(["processor", "world", "seed"])["label"].transform("nunique")
+    rows = rows.iloc[np.argsort(-beside.to_numpy(), kind="stable")].drop_duplicates(["label", "world", "seed"])
     annotated, true = (levels(rows, compared_labels(), m).set_index("label") for m in (RSUM, TRUE_RSUM))
-    single = rows[~rows["label"].isin(annotated.index)].drop_duplicates(["label", "world", "seed"]).groupby("label")
+    single = rows[~rows["label"].isin(annotated.index)].groupby("label")
     means = {m: m.factor * single[column(m.relevance, m.direction, m.metric)].mean() for m in (RSUM, TRUE_RSUM)}
     timed = rows.groupby(["processor", "label"])["train_seconds"].median().unstack(0)
     out = pd.concat([annotated, pd.DataFrame({"runs": single.size(), "mean": means[RSUM]})])

@@ -12,7 +12,8 @@ from scipy import optimize, special, stats
 from xmr_core.base.errors import BadInput
 from xmr_study import decision
 from xmr_study.claims import CLAIMS
-from xmr_study.claims.claim import Claim, Measure
+from xmr_study.claims.claim import RSUM, Claim, Measure
+from xmr_study.claims.pcme import PRECISION
 from xmr_study.decision import Comparison, compare, moderated, power, prior, verdicts
 
 MAP = Measure("mAP@R", "exhaustive", "i2t", "map_at_r", factor=100)
@@ -58,6 +59,16 @@ def test_runs_are_paired_by_world_seed_and_processor():
     (mean,) = compare(table, claim(rule="means", above=("a", "b"), below=()))
     assert mean.differences.iloc[0] == pytest.approx(5.5)
     assert not compare(table, claim(below=("nobody",))) and not compare(table, claim(measure=MAP))
+
+
+def test_a_measure_of_both_directions_is_the_mean_of_their_columns():
+    table = rows({"a": shifted(430.0), "b": [[400.0] * 3] * 4})
+    table["exhaustive i2t r_precision"] = table["annotated both rsum"] / 10
+    table["exhaustive t2i r_precision"] = table["annotated both rsum"] / 30
+    of_both = decision.paired(table, PRECISION, ("a",), ("b",))
+    assert of_both.tolist() == pytest.approx((decision.paired(table, RSUM, ("a",), ("b",)) / 15).tolist())
+    without = table.drop(columns="exhaustive t2i r_precision")
+    assert not compare(without, claim(measure=PRECISION)), "one direction is no mean of both"
 
 
 def test_differences_are_described_at_every_ambiguity():
@@ -336,6 +347,9 @@ def test_methods_have_what_they_reach_and_what_it_costs():
     assert decision.methods(table[:0], scoring).empty
     again = table[table["label"] == "SAF"].assign(processor="B", **{"annotated both rsum": 1.0})
     assert decision.methods(pd.concat([table, again]), scoring).loc[0, ["runs", "rsum"]].tolist() == [1, 500.0]
+    alone = table[table["label"] == "DivE"].assign(processor="B", **{"annotated both rsum": 1.0})
+    kept = decision.methods(pd.concat([alone, table]), scoring).set_index("label")
+    assert kept.loc["DivE", "rsum"] == pytest.approx(415), "the run that stands beside most methods counts"
     two = decision.methods(pd.concat([elsewhere, table]), scoring).set_index("label")
     assert two["train seconds"].tolist() == [5.0, 25.0, 2.5], "the processor that trained most of the methods"
 
