@@ -15,7 +15,7 @@ from xmr_study.plots.images import (
 )  # fmt: skip
 from xmr_study.plots.objectives import ablation, convergence, learning_curves, negatives, score_maps, variants
 from xmr_study.plots.results import (
-    budget_grid, budgets, counted_and_timed, ledger, levels, pareto, scaling,
+    budgets, counted_and_timed, ledger, levels, pareto, scaling,
     scoreboard, slopes,
 )  # fmt: skip
 from xmr_study.plots.style import palette_png
@@ -23,7 +23,7 @@ from xmr_study.plots.toys import associations, diagram, matrices
 
 __all__ = [
     "ablation", "against_truth", "agreement", "ambiguity", "associations", "beside_print",
-    "budget_grid", "budgets", "caption_answers", "convergence", "corruption", "counted_and_timed",
+    "budgets", "caption_answers", "convergence", "corruption", "counted_and_timed",
     "curves", "diagram", "distances", "element_maps", "elements", "ends_of_scale", "gallery", "image_answers",
     "learning_curves", "ledger", "levels", "matrices", "negatives", "over_distance", "palette_png", "pareto",
     "rank_weights", "recall_by_bin", "region_attention", "regions", "scaling", "score_maps", "scoreboard", "shares",

@@ -57,31 +57,6 @@ def budgets(table: pd.DataFrame) -> Figure:
     return fig
 
 
-def budget_grid(table: pd.DataFrame) -> Figure:
-    """RSUM of one model at every pair of budgets, one panel per method; the value stands in its cell.
-
-    table: columns method, images, captions (elements), rsum (percent). Several seeds of a cell are averaged.
-
-    >>> table = pd.DataFrame({"method": "DivE", "images": [1, 2], "captions": [1, 1], "rsum": [90.0, 99.0]})
-    >>> [text.get_text() for text in budget_grid(table).axes[0].texts]
-    ['90', '99']
-    """
-    methods = list(dict.fromkeys(table["method"]))
-    fig, axes = start(3.6 * len(methods), 3.3, columns=len(methods))
-    low, high = table["rsum"].min(), table["rsum"].max()
-    for ax, method in zip(axes, methods, strict=True):
-        cells = table[table["method"] == method].pivot_table(index="images", columns="captions", values="rsum")
-        ax.imshow(cells, cmap="Blues", vmin=low - (high - low) / 2, vmax=high, origin="lower")
-        for (row, column), value in np.ndenumerate(cells.to_numpy()):
-            dark = value > low + 0.45 * (high - low)
-            ax.text(column, row, f"{value:.0f}", ha="center", va="center", color="white" if dark else "black")
-        ax.set(title=method, xlabel="elements of captions", ylabel="elements of images")
-        ax.set_xticks(range(cells.shape[1]), cells.columns)
-        ax.set_yticks(range(cells.shape[0]), cells.index)
-        ax.grid(visible=False)
-    return fig
-
-
 # The ledger of claims as one figure.
 
 

@@ -54,13 +54,15 @@ def matrices(tables: Mapping[str, pd.DataFrame], name: str = "", digits: int = 2
     rows = max(map(len, tables.values()))
     fig, axes = start(width * len(tables) + 0.4, 0.42 * rows + 1.0, columns=len(tables))
     largest = max(float(table.to_numpy().max()) for table in tables.values())
-    for n, (ax, (title, table)) in enumerate(zip(axes, tables.items(), strict=True)):
+    names: list = []  # of the rows, said where they change
+    for ax, (title, table) in zip(axes, tables.items(), strict=True):
+        names, before = list(table.index), names
         style = {"cmap": "Blues", "vmin": 0, "vmax": largest, "cbar": False, "annot_kws": {"size": 8}}
-        sns.heatmap(table, ax=ax, annot=True, fmt=f".{digits}f", linewidths=0.5, yticklabels=n == 0 or "auto", **style)
+        sns.heatmap(table, ax=ax, annot=True, fmt=f".{digits}f", linewidths=0.5, yticklabels=True, **style)
         ax.set_title(title, fontsize=10)
         ax.set(xlabel="", ylabel="")
         ax.tick_params(axis="x", labelrotation=0)
-        ax.tick_params(axis="y", labelrotation=0, labelleft=n == 0)
+        ax.tick_params(axis="y", labelrotation=0, labelleft=names != before)
     fig.supxlabel(name, fontsize=9)
     return fig
 
