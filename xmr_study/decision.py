@@ -45,12 +45,11 @@ class Comparison(NamedTuple):
 
 
 def columns_of(measure: Measure, rows: pd.DataFrame) -> list[str]:
-    """The columns whose mean a measure is: its own, or those of both directions; none where rows lack them."""
-    relevance, k = measure.relevance, measure.k
-    own = [column(relevance, measure.direction, measure.metric, k)]
-    each = [column(relevance, d, measure.metric.removeprefix("mean_"), k) for d in ("i2t", "t2i")]
-    ways = (own, each) if measure.direction == "both" else (own,)
-    return next((names for names in ways if {*names} <= {*rows}), [])
+    """The columns whose mean a measure is: those of both directions where rows have these and not its own."""
+    own = column(measure.relevance, measure.direction, measure.metric, measure.k)
+    metric = measure.metric.removeprefix("mean_")
+    each = [column(measure.relevance, direction, metric, measure.k) for direction in ("i2t", "t2i")]
+    return each if measure.direction == "both" and own not in rows and {*each} <= {*rows} else [own]
 
 
 def paired(rows: pd.DataFrame, measure: Measure, above: Sequence[str], below: Sequence[str] = ()) -> pd.Series:
@@ -76,7 +75,7 @@ def compare(rows: pd.DataFrame, claim: Claim) -> list[Comparison]:
     ambiguity count."""
     m, rows = claim.measure, rows[(rows["ambiguity"] == DEFAULT_AMBIGUITY) & (rows["dataset"] == "scenes")]
     sides = [[canonical().get(label, label) for label in side] for side in (claim.above, claim.below)]
-    if not columns_of(m, rows) or not {*sides[0], *sides[1]} <= {*rows["label"]}:
+    if not {*columns_of(m, rows)} <= {*rows} or not {*sides[0], *sides[1]} <= {*rows["label"]}:
         return []
     pairs = [((a,), (b,) if b else ()) for a in sides[0] for b in sides[1] or ("",)]
     out = []
@@ -144,11 +143,14 @@ def by_measure(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
 def levels(rows: pd.DataFrame, names: Sequence[str], measure: Measure = RSUM) -> pd.DataFrame:
     """What each label reaches on the worlds that decide, in units of the measure: columns label, runs, mean, low, high
     (95 %, the spread moderated over the labels), by world, collapsed (share of its runs, %), and the mean without
-    these. Labels with fewer than two seeds on every world are left out.
+    these. Labels with fewer than two seeds on every world are left out. Of a world and seed that several processors
+    trained, the runs of that one count which has most of the labels, so that they compare.
 
     rows: of records.results, of one ambiguity and data set; those of WORLDS count, and of photographs all.
     """
-    rows = rows[rows["world"].isin(WORLDS) | (rows["dataset"] != "scenes")]
+    rows = rows[(rows["world"].isin(WORLDS) | (rows["dataset"] != "scenes")) & rows["label"].isin(names)]
+    beside = rows.groupby(["processor", "world", "seed"])["label"].transform("nunique")
+    rows = rows.iloc[np.argsort(-beside.to_numpy(), kind="stable")].drop_duplicates(["label", "world", "seed"])
     values = {name: paired(rows, measure, (name,)).dropna() for name in names if name in set(rows["label"])}
     own = {name: Comparison(name, v) for name, v in values.items() if len(v) and spread(v)[1]}
     lines = []
@@ -174,11 +176,8 @@ def methods(rows: pd.DataFrame, scoring: pd.DataFrame) -> pd.DataFrame:
     rows = rows[rows["label"].isin(compared_labels())]
     if rows.empty:
         return pd.DataFrame(columns=["label", "runs", "rsum"])
-    # of a run that two processors made, the one that stands beside most methods
-    beside = rows.groupby(["processor", "world", "seed"])["label"].transform("nunique")
-    rows = rows.iloc[np.argsort(-beside.to_numpy(), kind="stable")].drop_duplicates(["label", "world", "seed"])
     annotated, true = (levels(rows, compared_labels(), m).set_index("label") for m in (RSUM, TRUE_RSUM))
-    single = rows[~rows["label"].isin(annotated.index)].groupby("label")
+    single = rows[~rows["label"].isin(annotated.index)].drop_duplicates(["label", "world", "seed"]).groupby("label")
     means = {m: m.factor * single[column(m.relevance, m.direction, m.metric)].mean() for m in (RSUM, TRUE_RSUM)}
     timed = rows.groupby(["processor", "label"])["train_seconds"].median().unstack(0)
     out = pd.concat([annotated, pd.DataFrame({"runs": single.size(), "mean": means[RSUM]})])
