@@ -1,5 +1,5 @@
-"""What pyproject.toml cannot say: a wheel carries notebooks/, which stays the one source of them, and its description
-is README.md without links and pictures of the repository, which an index of packages does not have."""
+"""What pyproject.toml cannot say: a wheel carries notebooks/ and the tables of reports/, which stay where they are, and
+its description is README.md without links and pictures of the repository, which an index of packages does not have."""
 
 import re
 import shutil
@@ -9,16 +9,16 @@ from setuptools import setup
 from setuptools.command.build_py import build_py
 
 
-class WithNotebooks(build_py):
-    """Copies notebooks/ into the built package; an installation in place (pip install -e) reads them where they are."""
+class WithStudy(build_py):
+    """Copies both into the built package; an installation in place (pip install -e) reads them where they are."""
 
     def run(self):
         super().run()
         if not self.editable_mode:
-            target = Path(self.build_lib) / "xmr_study" / "notebooks"
-            target.mkdir(parents=True, exist_ok=True)
-            for path in sorted(Path("notebooks").glob("*.ipynb")):
-                shutil.copyfile(path, target / path.name)
+            for path in sorted([*Path("notebooks").glob("*.ipynb"), *Path("reports").rglob("*.csv")]):
+                target = Path(self.build_lib) / "xmr_study" / path
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(path, target)
 
 
 def description() -> str:
@@ -28,7 +28,7 @@ def description() -> str:
 
 
 setup(
-    cmdclass={"build_py": WithNotebooks},
+    cmdclass={"build_py": WithStudy},
     long_description=description(),
     long_description_content_type="text/markdown",
 )

@@ -19,6 +19,7 @@ from scipy import stats
 
 from xmr_core.base import files
 from xmr_core.base.errors import BadInput, DamagedFile, require_choice
+from xmr_study.tidy import carried
 
 
 @dataclass(frozen=True)
@@ -178,8 +179,8 @@ def read(path: Path | str) -> pd.DataFrame:
 
 
 def study_rows() -> pd.DataFrame:
-    """The committed measurements, reports/cost.csv beside the package. Raises: BadInput where there is no such file."""
-    return read(Path(__file__).resolve().parents[1] / "reports" / "cost.csv")
+    """The committed measurements, reports/cost.csv."""
+    return read(carried("reports") / "cost.csv")
 
 
 def of_one_machine(rows: pd.DataFrame) -> pd.DataFrame:

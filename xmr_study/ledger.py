@@ -1,7 +1,6 @@
 """The verdicts of today as a table, and the comparison that a claim of one's own asks for."""
 
 from collections.abc import Iterable
-from pathlib import Path
 
 import pandas as pd
 
@@ -13,7 +12,6 @@ from xmr_study.claims.claim import Claim
 from xmr_study.claims.own import CAPACITY
 from xmr_study.protocol import FIELDS
 
-VERDICTS = Path(__file__).resolve().parents[1] / "reports" / "verdicts.csv"
 DECIDED = ("held", "contradicted", "equivalent", "undecided")
 COLUMNS = [
     "claim", "method", "paper", "source", "whose", "sentence", "measure", "corpus", "kind", "verdict", "claimed",
@@ -21,10 +19,9 @@ COLUMNS = [
 ]  # fmt: skip
 
 
-def ledger(*names: str, path: Path = VERDICTS) -> pd.DataFrame:
+def ledger(*names: str) -> pd.DataFrame:
     """The verdicts of the study, a line for each claim and corpus; COLUMNS. What today's protocol decided on drawn
-    images (`decision.verdicts`, with uncorrected intervals) stands in place of the protocol before, which is read. No
-    line where the package was installed without reports/.
+    images (`decision.verdicts`, with uncorrected intervals) stands in place of the protocol before, which is read.
 
     effect: of the comparison that decided. low, high: its interval, corrected (Holm) within the paper. kind:
     'confirmatory' where the rule stood before the rows. verdict: of DECIDED; 'no verdict yet' with fewer seeds than it
@@ -35,9 +32,7 @@ def ledger(*names: str, path: Path = VERDICTS) -> pd.DataFrame:
     >>> ledger("dive-alpha")["verdict"].tolist()
     ['undecided', 'undecided']
     """
-    if not path.exists():
-        return pd.DataFrame(columns=COLUMNS)
-    before = pd.read_csv(path)[COLUMNS].fillna({"corpus": "", "kind": ""})
+    before = pd.read_csv(tidy.carried("reports") / "verdicts.csv")[COLUMNS].fillna({"corpus": "", "kind": ""})
     today = _of_today(before.drop_duplicates("claim").set_index("claim"))
     replaced = before["claim"].isin(today["claim"]) & (before["corpus"] != "flickr8k")
     table = pd.concat([before[~replaced], today], ignore_index=True)

@@ -19,6 +19,7 @@ from xmr_core.base import fingerprint, paths
 from xmr_core.base.errors import BadInput, XmrError
 from xmr_core.base.paths import say
 from xmr_study.parameters import Parameter, Parameters, check_values, checked_values
+from xmr_study.tidy import carried
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -111,20 +112,6 @@ def answer(*sentences: str, of: str = "Answer", rows: "pd.DataFrame | None" = No
     display(text, metadata={"claims": claims} if claims else None)
 
 
-def shown_rows(name: str) -> "pd.DataFrame":
-    """A table of reports/ beside the package; one without a line where there is none, as in an installed wheel.
-
-    >>> "run_id" in shown_rows("no such file.csv")
-    True
-    """
-    import pandas as pd
-
-    path = _PACKAGE.parent / "reports" / name
-    return (
-        pd.read_csv(path) if path.exists() else pd.DataFrame({"name": [], "run_id": pd.Series(dtype=str), "seed": []})
-    )
-
-
 def finish(
     folder: Path, parameters: Mapping[str, object], files: Mapping[str, Path], summary: Mapping[str, object]
 ) -> None:
@@ -166,22 +153,16 @@ def _shorten_errors() -> None:
     shell.set_custom_exc((XmrError,), show)
 
 
-# The study's notebooks as files: those of the checkout, or those that the wheel carries.
-
-
-_PACKAGE = Path(__file__).resolve().parent
+# The study's notebooks as files.
 
 
 def shipped_notebooks() -> list[Path]:
-    """The notebooks, in alphabetical order: of `notebooks/` beside the package, or of the installed wheel.
-
-    Raises: BadInput where there are none.
+    """The notebooks, in alphabetical order. Raises: BadInput where there are none.
 
     >>> "train.ipynb" in [path.name for path in shipped_notebooks()]
     True
     """
-    beside = _PACKAGE.parent
-    folder = beside / "notebooks" if (beside / "pyproject.toml").exists() else _PACKAGE / "notebooks"
+    folder = carried("notebooks")
     if not (notebooks := sorted(folder.glob("*.ipynb"))):
         raise BadInput(f"{folder} holds no notebooks. Install the package again.")
     return notebooks

@@ -11,7 +11,7 @@ from xmr_study import tidy
 from xmr_study.protocol import canonical, variants
 from xmr_study.tidy import latest
 
-FOLDER = Path(__file__).resolve().parents[1] / "reports" / "protocol"
+FOLDER = tidy.carried("reports") / "protocol"
 EPOCHS, LONGER, SHORTER, FLICKR_LONGER = 72, 144, (8, 24), 40
 DECIDING, SEEDS = (1, 2), 5
 

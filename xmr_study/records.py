@@ -29,8 +29,9 @@ from xmr_core.models.load import SHIPPED, model_of
 from xmr_core.training.runs.folder import TrainedRun
 from xmr_study.measures import answers_known
 from xmr_study.protocol import KEY, WORLDS, Job, labels, variant_of, variants
+from xmr_study.tidy import carried
 
-FOLDER = Path(__file__).resolve().parents[1] / "reports" / "rows"
+FOLDER = carried("reports") / "rows"
 GALLERIES = Protocol("ten galleries", 5000, 10, "ten times 500 test images, metrics averaged over galleries")
 KINDS = ("annotated", "exhaustive")
 COLUMNS = [

@@ -55,9 +55,14 @@ def rows(runs: Sequence[Evaluated], variants: Sequence[str] | None = None) -> pd
     return pd.concat(parts, ignore_index=True).reindex(columns=list(COLUMNS))
 
 
+def carried(name: str) -> Path:
+    """The folder `notebooks` or `reports`: what the wheel carries, or of the checkout."""
+    inside = Path(__file__).resolve().parent / name
+    return inside if inside.exists() else inside.parents[1] / name
+
+
 def study_rows() -> pd.DataFrame:
-    """The protocol's rows that compare methods (protocol_results.deciding), from reports/ beside the package;
-    none where it was installed without them."""
+    """The protocol's rows that compare methods (protocol_results.deciding)."""
     from xmr_study.protocol_results import deciding, protocol_rows  # it reads rows with this module
 
     return deciding(protocol_rows())

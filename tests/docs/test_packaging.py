@@ -24,6 +24,7 @@ from packaging.version import Version
 from tiny import tiny_config
 
 import xmr_core
+import xmr_study as study
 from xmr_core.training.runs import train_or_load
 from xmr_study.cli import main
 
@@ -211,7 +212,7 @@ def installed(tmp_path_factory) -> Path:
     """The unpacked wheel. It is built from the unpacked sdist of a copy, so that this holds everything it needs."""
     pytest.importorskip("setuptools", minversion="77")
     base = tmp_path_factory.mktemp("distributions")
-    parts = {*PACKAGES, "notebooks", "tests", *(p.name for p in ROOT.iterdir() if p.is_file())}
+    parts = {*PACKAGES, "notebooks", "reports", "tests", *(p.name for p in ROOT.iterdir() if p.is_file())}
 
     def skipped(folder: str, names: list[str]) -> set[str]:
         left_out = set(names) - parts if Path(folder) == ROOT else set()
@@ -245,10 +246,13 @@ def with_wheel(installed: Path, cwd: Path, *words: str) -> str:
 
 
 @pytest.mark.slow
-def test_the_wheel_holds_both_packages_and_the_notebooks(installed, tmp_path):
+def test_the_wheel_holds_both_packages_the_notebooks_and_the_study(installed, tmp_path):
     assert {p.name for p in installed.iterdir()} == {*PACKAGES, f"xmr_study-{PROJECT['version']}.dist-info"}
     sources = [p.relative_to(ROOT) for package in PACKAGES for p in (ROOT / package).rglob("*.py")]
     assert not [path for path in sources if not (installed / path).is_file()]
+    counted = "import xmr_study as s; print(len(s.results()), len(s.tidy.study_rows()), len(s.ledger()))"
+    said = f"{len(study.results())} {len(study.tidy.study_rows())} {len(study.ledger())}\n"
+    assert with_wheel(installed, tmp_path, "-c", counted) == said
     with_wheel(installed, tmp_path, "-m", "xmr_study", "notebooks", "mine")
     for path in (ROOT / "notebooks").glob("*.ipynb"):
         assert (tmp_path / "mine" / path.name).read_bytes() == path.read_bytes()
