@@ -1,6 +1,6 @@
 """The verdicts of today as a table, and the comparison that a claim of one's own asks for."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
@@ -83,33 +83,39 @@ def in_words(table: pd.DataFrame, claim: str, effect: str = "{:+.1f}") -> str:
     return "the study has no rows of it"
 
 
-def reached() -> pd.DataFrame:
-    """Annotated RSUM (percent) that the study's rows on scenes have: index variant, columns mean, size (runs)."""
+def reached(than: str = "") -> pd.DataFrame:
+    """Annotated RSUM (percent) that the study's rows on scenes have, or by how much it exceeds that of the variant
+    `than` at the same seeds: index variant, columns mean, low, high (95 % over runs), size (runs)."""
     rows = tidy.latest(tidy.study_rows())
     rows = rows[(rows["metric"] == "rsum") & (rows["relevance"] == "annotated") & (rows["dataset"] == "scenes")]
-    return rows.assign(value=100 * rows["value"].astype(float)).groupby("variant")["value"].agg(["mean", "size"])
+    values = 100 * rows.assign(value=rows["value"].astype(float)).pivot(index="seed", columns="variant", values="value")
+    values = values.sub(values[than], axis=0).dropna(axis=1, how="all") if than else values
+    table = [(*seed_interval(own.dropna()), own.count()) for _, own in values.items()]
+    return pd.DataFrame(table, values.columns, ["mean", "low", "high", "size"])
 
 
 def beside(table: pd.DataFrame) -> pd.DataFrame:
     """A table of a paper with what the study reached for the same variants, percent: the sum of the recalls that the
-    paper prints, the study's RSUM, its runs (0: no rows), and the differences from the first line that both have.
-    Corpora and budgets differ, so only the differences compare. table: of paper_tables, with `variant` and `rsum` or
-    `sum`.
+    paper prints, the study's RSUM, its runs (0: no rows), and the differences from the first line that both have, the
+    study's at equal seeds, with its interval. Corpora and budgets differ, so only the differences compare. table: of
+    paper_tables, with `variant` and `rsum` or `sum`.
 
     >>> from xmr_study.paper_tables import sgraf_training
     >>> beside(sgraf_training()).columns.tolist()
-    ['paper', 'study', 'runs', 'paper, difference', 'study, difference']
+    ['paper', 'study', 'runs', 'paper, difference', 'study, difference', 'low', 'high']
     """
     own, ours = table.set_index("variant"), reached().reindex(table["variant"])
     out = pd.DataFrame({"paper": own["rsum" if "rsum" in own else "sum"], "study": ours["mean"]})
     first = (out.dropna() if out.notna().all(axis=1).any() else out).iloc[0]
-    runs = ours["size"].fillna(0).astype(int)
-    return out.assign(runs=runs, **{f"{name}, difference": out[name] - first[name] for name in out})
+    apart = reached(first.name) if first.notna().all() else reached()[:0]
+    out = out.assign(runs=ours["size"].fillna(0).astype(int), **{"paper, difference": out["paper"] - first["paper"]})
+    return out.join(apart[["mean", "low", "high"]].rename(columns={"mean": "study, difference"}))
 
 
-def show_verdicts(verdicts: pd.DataFrame, lead: str = "", most: int = 4) -> None:
+def show_verdicts(verdicts: pd.DataFrame, lead: str = "", most: int = 4, labels: Sequence[str] = ()) -> None:
     """Show what the study says of sentences, as the answer of a notebook: the verdicts in words, and a figure of their
-    effects. More than `most` are counted. verdicts: of study.ledger. lead: what stands before them."""
+    effects, or of what `labels` reach. More than `most` are counted. verdicts: of study.ledger. lead: what stands
+    before them."""
     import matplotlib.pyplot as plt
 
     from xmr_study import plots
@@ -132,9 +138,12 @@ def show_verdicts(verdicts: pd.DataFrame, lead: str = "", most: int = 4) -> None
     else:
         before = f"The study, on {where}:"
     answer(lead, before, *said)
-    if lines:
+    levels = reached().reindex(labels).rename_axis("label").reset_index()
+    if labels:
+        plots.levels({"the study, 95 % over its runs": levels}, "annotated RSUM, drawn images (points)")
+    elif lines:
         plots.ledger(own)
-        plt.show()
+    plt.show()
 
 
 def unlike_study(rows: pd.DataFrame, verdicts: pd.DataFrame | None = None) -> tuple[str, dict[str, str]]:

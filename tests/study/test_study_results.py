@@ -138,12 +138,17 @@ def test_a_run_that_lies_elsewhere_than_a_verdict_is_told(changed, vse, says, di
 
 def test_a_table_of_a_paper_stands_beside_what_the_study_reached(monkeypatch):
     of = {"metric": "rsum", "relevance": "annotated", "dataset": "scenes"}
-    lines = [of | {"variant": name, "value": v} for name, v in (("b", 4.0), ("b", 4.2), ("c", 4.2))]
+    values = ((0, "b", 4.0), (1, "b", 4.2), (0, "c", 4.2), (0, "d", 4.4), (1, "d", 4.7))
+    lines = [of | {"seed": seed, "variant": name, "value": v} for seed, name, v in values]
     others = [lines[0] | {"dataset": "flickr8k"}, lines[0] | {"relevance": "exhaustive"}]
     monkeypatch.setattr(tidy, "latest", lambda rows: pd.DataFrame(lines + others))
-    table = study.beside(pd.DataFrame({"variant": ["a", "b", "c"], "sum": [300.0, 310.0, 305.0]}))
-    assert table["paper, difference"].tolist() == [-10.0, 0.0, -5.0], "from the first line that both have"
-    assert table["study, difference"].tolist()[1:] == [0.0, 10.0] and table["runs"].tolist() == [0, 2, 1]
+    table = study.beside(pd.DataFrame({"variant": ["a", "b", "c", "d"], "sum": [300.0, 310.0, 305.0, 300.0]}))
+    assert table["paper, difference"].tolist() == [-10.0, 0.0, -5.0, -10.0], "from the first line that both have"
+    assert table["study, difference"].tolist()[1:] == pytest.approx([0, 20, 45]), "at equal seeds"
+    assert table["runs"].tolist() == [0, 2, 1, 2]
+    half = 12.706205 * 5  # Student's 97.5 % with 1 degree of freedom, and 40 and 50 at equal seeds
+    assert table.loc["d", ["low", "high"]].tolist() == pytest.approx([45 - half, 45 + half], rel=1e-5)
+    assert table.loc[["a", "c"], "low"].isna().all(), "no rows, one run"
 
 
 # tables

@@ -99,7 +99,8 @@ def beside_print(tables: Mapping[str, pd.DataFrame], xlabel: str) -> Figure:
     """Variants as rows, ours and the paper's beside each other: one panel per title, one marker per column.
 
     The data differ, so each panel has an axis of its own: compare the order.
-    tables: title → table with the variants as index and one column for each marker.
+    tables: title → table with the variants as index and one column for each marker; columns low and high are the
+    interval of the last marker.
 
     >>> table = pd.DataFrame({"i2t": [1.0, 2.0], "t2i": [1.5, 1.0]}, index=["a", "b"])
     >>> [ax.get_title() for ax in beside_print({"ours": table, "print": table}, "R-P").axes]
@@ -109,8 +110,11 @@ def beside_print(tables: Mapping[str, pd.DataFrame], xlabel: str) -> Figure:
     fig, axes = start(4.6 * len(tables) + 0.8, 0.42 * len(order) + 1.4, columns=len(tables), sharey=True)
     heights = np.arange(len(order))[::-1]
     for ax, (title, table) in zip(axes, tables.items(), strict=True):
+        ends, table = table.filter(["low", "high"]).reindex(order), table.drop(columns=["low", "high"], errors="ignore")
         for n, (column, values) in enumerate(table.items()):
             ax.plot(values.reindex(order), heights, ms=7, label=column, **line_style(n) | {"ls": ""})
+        if len(ends.columns):
+            ax.hlines(heights, ends["low"], ends["high"], colors=line_style(n)["color"], lw=1.2)
         ax.set(title=title, xlabel=xlabel, yticks=heights, yticklabels=order, ylim=(-0.6, len(order) - 0.4))
         ax.legend(frameon=True, fontsize=8)
     return fig
