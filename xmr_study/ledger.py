@@ -12,6 +12,7 @@ from xmr_study.claims.claim import Claim
 from xmr_study.claims.own import CAPACITY
 from xmr_study.protocol import FIELDS
 
+_BEFORE = "../docs/protocol.md#protocol-before"
 DECIDED = ("held", "contradicted", "equivalent", "undecided")
 COLUMNS = [
     "claim", "method", "paper", "source", "whose", "sentence", "measure", "corpus", "kind", "verdict", "claimed",
@@ -131,6 +132,8 @@ def show_verdicts(verdicts: pd.DataFrame, lead: str = "", most: int = 4, labels:
         said = [f"{counts}.", *(f"*{sentence}* {word}." for sentence, word in held.values)]
     absent = list(dict.fromkeys(verdicts.loc[~verdicts["sentence"].isin(own["sentence"]), "sentence"]))
     where, n = " and ".join(own["corpus"].unique()), own["sentence"].nunique()
+    for name, place in (("today's protocol", "../docs/protocol.md"), ("the protocol before", _BEFORE)):
+        where = where.replace(name, f"[{name}]({place})")
     if not lines:
         before = f"Of {len(absent)} claims on this the study has tested none." if absent else ""
     elif absent or len(own) > most:
