@@ -159,7 +159,7 @@ def under_way() -> dict[str, str]:
         "pays_runs": str(both[RSUM.name].set_index("label").loc["VSE∞, InfoNCE, true, at 0.1", "runs"]),
         "pays": {
             f"{r.label}, {r.measure}": f"{r.effect:+.0f} [{r.low:+.0f}, {r.high:+.0f}]"
-            for own in masked.values() for r in own.itertuples()
+            for own in (*masked.values(), *decision.by_measure(pays).values()) for r in own.itertuples()
         },
         **of_all_answers(decided[decided["ambiguity"] == DEFAULT_AMBIGUITY]),
     }  # fmt: skip
