@@ -251,7 +251,6 @@ def page() -> str:
         light={name: f"{r['rsum']:.1f} [{r['rsum low']:.1f}, {r['rsum high']:.1f}]" for name, r in by_label.iterrows()},
         collapsed=alone["collapsed"].max(),
         least_runs=alone["runs"].min(),
-        most_runs=alone["runs"].max(),
         wide=width.loc["capacity-storage"],
         dear=width.loc["capacity-cost"],
         narrow=-one_element.mean(),
