@@ -12,7 +12,6 @@ from xmr_study.claims.claim import Claim
 from xmr_study.claims.own import CAPACITY
 from xmr_study.protocol import FIELDS
 
-_BEFORE = "../docs/protocol.md#protocol-before"
 DECIDED = ("held", "contradicted", "equivalent", "undecided")
 COLUMNS = [
     "claim", "method", "paper", "source", "whose", "sentence", "measure", "corpus", "kind", "verdict", "claimed",
@@ -132,8 +131,8 @@ def show_verdicts(verdicts: pd.DataFrame, lead: str = "", most: int = 4, labels:
         said = [f"{counts}.", *(f"*{sentence}* {word}." for sentence, word in held.values)]
     absent = list(dict.fromkeys(verdicts.loc[~verdicts["sentence"].isin(own["sentence"]), "sentence"]))
     where, n = " and ".join(own["corpus"].unique()), own["sentence"].nunique()
-    for name, place in (("today's protocol", "../docs/protocol.md"), ("the protocol before", _BEFORE)):
-        where = where.replace(name, f"[{name}]({place})")
+    for name, place in (("today's protocol", ""), ("the protocol before", "#protocol-before")):
+        where = where.replace(name, f"[{name}](../docs/protocol.md{place})")
     if not lines:
         before = f"Of {len(absent)} claims on this the study has tested none." if absent else ""
     elif absent or len(own) > most:
@@ -141,9 +140,9 @@ def show_verdicts(verdicts: pd.DataFrame, lead: str = "", most: int = 4, labels:
     else:
         before = f"The study, on {where}:"
     answer(lead, before, *said)
-    levels = reached().reindex(labels).rename_axis("label").reset_index()
     if labels:
-        plots.levels({"the study, 95 % over its runs": levels}, "annotated RSUM, drawn images (points)")
+        own_levels = reached().reindex(labels).rename_axis("label").reset_index()
+        plots.levels({"the study, 95 % over its runs": own_levels}, "annotated RSUM, drawn images (points)")
     elif lines:
         plots.ledger(own)
     plt.show()

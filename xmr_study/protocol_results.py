@@ -33,9 +33,8 @@ def run_label(label: str) -> str:
 
 
 def protocol_rows(folder: Path = FOLDER) -> pd.DataFrame:
-    """All rows that the protocol's runs have so far, tuning included; none where there are no such files."""
-    path = folder / "results.csv"
-    return tidy.read(path) if path.exists() else pd.DataFrame(columns=list(tidy.COLUMNS))
+    """All rows of the protocol's runs, tuning included."""
+    return tidy.read(folder / "results.csv")
 
 
 def ablation_rows(folder: Path = FOLDER) -> pd.DataFrame:

@@ -105,6 +105,9 @@ def beside_print(tables: Mapping[str, pd.DataFrame], xlabel: str) -> Figure:
     >>> table = pd.DataFrame({"i2t": [1.0, 2.0], "t2i": [1.5, 1.0]}, index=["a", "b"])
     >>> [ax.get_title() for ax in beside_print({"ours": table, "print": table}, "R-P").axes]
     ['ours', 'print']
+    >>> ends = table[["i2t"]].assign(low=[0.5, 1.5], high=[1.5, 2.5])
+    >>> beside_print({"ours": ends}, "R-P").axes[0].collections[0].get_segments()[0][:, 0].tolist()
+    [0.5, 1.5]
     """
     order = list(dict.fromkeys(name for table in tables.values() for name in table.index))
     fig, axes = start(4.6 * len(tables) + 0.8, 0.42 * len(order) + 1.4, columns=len(tables), sharey=True)
