@@ -22,8 +22,8 @@ from xmr_core.base.errors import BadInput
 from xmr_core.data.scenes.corpus import DEFAULT_AMBIGUITY
 from xmr_core.evaluation.stats import holm
 from xmr_study import paper_tables
-from xmr_study.claims.claim import RSUM, TRUE_RSUM, Claim, Measure
-from xmr_study.protocol import MASKS, OBJECTIVES, SEEDS, WORLDS, canonical, light
+from xmr_study.claims.claim import HUMAN_RSUM, RSUM, TRUE_RSUM, Claim, Measure
+from xmr_study.protocol import MASKS, OBJECTIVES, SEEDS, WORLDS, canonical, light, photograph_rate
 from xmr_study.protocol import labels as compared_labels
 from xmr_study.records import column
 
@@ -164,26 +164,33 @@ def levels(rows: pd.DataFrame, names: Sequence[str], measure: Measure = RSUM) ->
     return pd.DataFrame(lines, columns=columns).sort_values("mean", ascending=False, ignore_index=True)
 
 
-def methods(rows: pd.DataFrame, scoring: pd.DataFrame) -> pd.DataFrame:
-    """What every compared method reaches on scenes at the usual ambiguity and what it costs, the best first: columns
-    label, runs, rsum (percent, of 600) with low and high (of `levels`; none for a label with one seed), by world, rsum
-    exhaustive, collapsed (%), epochs, train seconds (median, on the processor that trained most of the methods),
-    parameters, scoring ms (1,000 images against 5,000 captions). No line without rows.
+def methods(rows: pd.DataFrame, scoring: pd.DataFrame, dataset: str = "scenes") -> pd.DataFrame:
+    """What every compared method reaches on a data set (scenes at the usual ambiguity, photographs at the rate that is
+    chosen there) and what it costs, the best first: columns label, runs, rsum (percent, of 600) with low and high (of
+    `levels`; none for a label with one seed), by world, rsum exhaustive or human, collapsed (%), epochs, lr, train
+    seconds (median, on the processor that trained most of the methods), parameters, scoring ms (1,000 images against
+    5,000 captions). No line without rows.
 
     rows: of records.results. scoring: of records.scoring.
     """
-    rows = rows[(rows["ambiguity"] == DEFAULT_AMBIGUITY) & (rows["dataset"] == "scenes") & rows["world"].isin(WORLDS)]
-    rows = rows[rows["label"].isin(compared_labels())]
+    rows = rows[(rows["dataset"] == dataset) & rows["label"].isin(compared_labels())]
+    if dataset == "scenes":
+        rows = rows[(rows["ambiguity"] == DEFAULT_AMBIGUITY) & rows["world"].isin(WORLDS)]
+    else:
+        rates = {label: photograph_rate(rows, label) for label in rows["label"].unique()}
+        rows = rows[rows["lr"] == rows["label"].map(rates)]
     if rows.empty:
         return pd.DataFrame(columns=["label", "runs", "rsum"])
-    annotated, true = (levels(rows, compared_labels(), m).set_index("label") for m in (RSUM, TRUE_RSUM))
+    wider = TRUE_RSUM if dataset == "scenes" else HUMAN_RSUM
+    annotated, others = (levels(rows, compared_labels(), m).set_index("label") for m in (RSUM, wider))
     single = rows[~rows["label"].isin(annotated.index)].drop_duplicates(["label", "world", "seed"]).groupby("label")
-    means = {m: m.factor * single[column(m.relevance, m.direction, m.metric)].mean() for m in (RSUM, TRUE_RSUM)}
+    means = {m: m.factor * single[column(m.relevance, m.direction, m.metric)].mean() for m in (RSUM, wider)}
     timed = rows.groupby(["processor", "label"])["train_seconds"].median().unstack(0)
     out = pd.concat([annotated, pd.DataFrame({"runs": single.size(), "mean": means[RSUM]})])
     out = out.rename(columns={"mean": "rsum", "low": "rsum low", "high": "rsum high"})
-    out["rsum exhaustive"] = pd.concat([true["mean"], means[TRUE_RSUM]])
+    out[f"rsum {wider.relevance}"] = pd.concat([others["mean"], means[wider]])
     out[["epochs", "parameters"]] = rows.groupby("label")[["epochs", "parameters"]].max().astype(int)
+    out["lr"] = rows.groupby("label")["lr"].max()
     out["train seconds"] = timed[timed.notna().sum().idxmax()]
     out["scoring ms"] = scoring.set_index("label")["ms"]
     return out.sort_values("rsum", ascending=False).rename_axis("label").reset_index()

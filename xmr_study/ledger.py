@@ -34,7 +34,7 @@ def ledger(*names: str) -> pd.DataFrame:
     """
     before = pd.read_csv(tidy.carried("reports") / "verdicts.csv")[COLUMNS].fillna({"corpus": "", "kind": ""})
     today = _of_today(before.drop_duplicates("claim").set_index("claim"))
-    replaced = before["claim"].isin(today["claim"]) & (before["corpus"] != "flickr8k")
+    replaced = before["claim"].isin(today["claim"])
     table = pd.concat([before[~replaced], today], ignore_index=True)
     of_name = {name: (table["claim"] + "-").str.startswith(f"{name}-") for name in names}
     for name, lines in of_name.items():
@@ -87,7 +87,7 @@ def reached(than: str = "") -> pd.DataFrame:
     """Annotated RSUM (percent) that the study's rows on scenes have, or by how much it exceeds that of the variant
     `than` at the same seeds: index variant, columns mean, low, high (95 % over runs), size (runs)."""
     rows = tidy.latest(tidy.study_rows())
-    rows = rows[(rows["metric"] == "rsum") & (rows["relevance"] == "annotated") & (rows["dataset"] == "scenes")]
+    rows = rows[(rows["metric"] == "rsum") & (rows["relevance"] == "annotated")]
     values = 100 * rows.assign(value=rows["value"].astype(float)).pivot(index="seed", columns="variant", values="value")
     values = values.sub(values[than], axis=0).dropna(axis=1, how="all") if than else values
     table = [(*seed_interval(own.dropna()), own.count()) for _, own in values.items()]

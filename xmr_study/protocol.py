@@ -333,7 +333,9 @@ def _photographs(rows: pd.DataFrame, assumed: bool, data_root: str) -> Iterator[
 
 def photograph_rate(rows: pd.DataFrame, label: str) -> float | None:
     """The learning rate whose run of seed 0 validates best on photographs, the lower of equals; None before all have
-    rows."""
+    rows. Of a method that scores pairs PHOTOGRAPH_RATE, untuned."""
+    if label in PHOTOGRAPH_PAIRS:
+        return PHOTOGRAPH_RATE
     own = rows[(rows["dataset"] == PHOTOGRAPHS["dataset"]) & (rows["label"] == label) & (rows["seed"] == 0)]
     values = own.drop_duplicates("lr").set_index("lr")["validation"].fillna(-np.inf).reindex(PHOTOGRAPH_RATES)
     return None if values.isna().any() else float(values.idxmax())

@@ -1,4 +1,4 @@
-"""What the rows of the protocol before say: methods, swept settings, and Flickr8k."""
+"""What the rows of the protocol before say: methods, and swept settings."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +12,7 @@ from xmr_study.protocol import canonical, variants
 from xmr_study.tidy import latest
 
 FOLDER = tidy.carried("reports") / "protocol"
-EPOCHS, LONGER, SHORTER, FLICKR_LONGER = 72, 144, (8, 24), 40
+EPOCHS, LONGER, SHORTER = 72, 144, (8, 24)
 DECIDING, SEEDS = (1, 2), 5
 
 
@@ -24,16 +24,14 @@ def budget_label(label: str, epochs: int) -> str:
 def run_label(label: str) -> str:
     """The label without the ending of a run that was made longer because the first was not converged.
 
-    >>> run_label("DivE, 144 epochs"), run_label("DivE, 40 epochs"), run_label("DivE, 8 epochs")
-    ('DivE', 'DivE', 'DivE, 8 epochs')
+    >>> run_label("DivE, 144 epochs"), run_label("DivE, 8 epochs")
+    ('DivE', 'DivE, 8 epochs')
     """
-    for epochs in (LONGER, FLICKR_LONGER):
-        label = label.removesuffix(budget_label("", epochs))
-    return label
+    return label.removesuffix(budget_label("", LONGER))
 
 
 def protocol_rows(folder: Path = FOLDER) -> pd.DataFrame:
-    """All rows of the protocol's runs, tuning included."""
+    """All rows of its runs but those of tuning and of photographs, which are in the history."""
     return tidy.read(folder / "results.csv")
 
 
@@ -45,14 +43,14 @@ def ablation_rows(folder: Path = FOLDER) -> pd.DataFrame:
 
 
 def deciding(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows that compare methods, on the worlds on which nothing was chosen: without tuning and budget curves; of a
+    """The rows that compare methods, on the worlds on which nothing was chosen: without budget curves; of a
     label that was run longer those rows only (`longest`); and each under every label that means the same run.
 
     >>> deciding(pd.DataFrame(columns=list(tidy.COLUMNS))).empty
     True
     """
     rows = longest(rows)
-    worlds = rows["world"].astype(int).isin(DECIDING) | (rows["dataset"] != "scenes")
+    worlds = rows["world"].astype(int).isin(DECIDING)
     named = [name for name in rows["variant"].unique() if {*name.split(" + ")} <= {*canonical()}]  # and ensembles
     own = rows[worlds & rows["variant"].isin(named)]
     aliases = [(label, first) for label, first in canonical().items() if label != first]
@@ -61,17 +59,16 @@ def deciding(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def longest(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows without those of a label that was run longer on the same data set, because it was not converged; these
-    stand under the label itself.
+    """The rows without those of a label that was run longer, because it was not converged; these stand under the label
+    itself.
 
-    >>> rows = pd.DataFrame({"variant": ["DivE", "DivE, 144 epochs", "DivE"], "dataset": ["scenes"] * 2 + ["flickr8k"]})
-    >>> longest(rows)[["variant", "dataset"]].values.tolist()
-    [['DivE', 'scenes'], ['DivE', 'flickr8k']]
+    >>> rows = pd.DataFrame({"variant": ["DivE", "DivE, 144 epochs", "SAF"], "seed": [0, 1, 2]})
+    >>> longest(rows).values.tolist()
+    [['DivE', 1], ['SAF', 2]]
     """
     names = rows["variant"].astype(str)
     stem = names.map({name: run_label(name) for name in names.unique()})
-    on = rows["dataset"].astype(str) + ": " + stem
-    kept = (names != stem) | ~on.isin(set(on[names != stem]))
+    kept = (names != stem) | ~stem.isin(set(stem[names != stem]))
     return rows[kept].assign(variant=stem[kept]).reset_index(drop=True)
 
 
@@ -155,10 +152,10 @@ def budget_points(rows: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     come from another machine), rsum (mean), low, high (its lowest and its highest seed). Only seeds that all budgets of
     a name have; a name with one budget has no curve, and is left out. rows: of protocol_rows.
 
-    >>> budget_points(pd.DataFrame(columns=["variant", "dataset", "world"]), ["DivE"]).empty
+    >>> budget_points(pd.DataFrame(columns=["variant", "world"]), ["DivE"]).empty
     True
     """
-    rows, lines = rows[(rows["dataset"] == "scenes") & rows["world"].astype(int).isin(DECIDING)], []
+    rows, lines = rows[rows["world"].astype(int).isin(DECIDING)], []
     for name in names:
         allowed = [name, *(budget_label(name, n) for n in (*SHORTER, EPOCHS, LONGER))]
         own = rows[rows["variant"].isin(allowed)]
@@ -182,7 +179,7 @@ def variant_results(rows: pd.DataFrame, method: str) -> pd.DataFrame:
     """`method_results` of every variant of a method that has rows on the worlds of scenes that decide. rows: of
     protocol_rows."""
     names = [name for name, (its_method, _) in variants().items() if its_method == method and canonical()[name] == name]
-    return method_results(deciding(rows[rows["dataset"] == "scenes"]), names)
+    return method_results(deciding(rows), names)
 
 
 def swept(rows: pd.DataFrame, symbol: str, settings: Sequence[float]) -> pd.DataFrame:
@@ -191,10 +188,10 @@ def swept(rows: pd.DataFrame, symbol: str, settings: Sequence[float]) -> pd.Data
 
     rows: of protocol_rows. symbol: of the labels, such as 'α' of 'α=16'.
 
-    >>> swept(pd.DataFrame(columns=["variant", "dataset", "world"]), "α", (1, 16)).empty
+    >>> swept(pd.DataFrame(columns=["variant", "world"]), "α", (1, 16)).empty
     True
     """
-    values = seed_values(deciding(rows[rows["dataset"] == "scenes"])) if len(rows) else {}
+    values = seed_values(deciding(rows)) if len(rows) else {}
     own = {x: values[f"{symbol}={x:g}"] for x in settings if len(values.get(f"{symbol}={x:g}", ())) >= SEEDS}
     common = sorted(set.intersection(*(set(table.index) for table in own.values()))) if own else []
     lines = []
@@ -202,31 +199,3 @@ def swept(rows: pd.DataFrame, symbol: str, settings: Sequence[float]) -> pd.Data
         _, low, high = mean_interval(table.loc[common])
         lines += [(x, seed, float(table.loc[seed, "value"]), low, high) for seed in common]
     return pd.DataFrame(lines, columns=["setting", "seed", "rsum", "low", "high"], dtype=float)
-
-
-# What methods reach on Flickr8k: by the annotated pairs, by the judgments of people, and in the order of their
-# ratings.
-
-
-def flickr_results(rows: pd.DataFrame) -> pd.DataFrame:
-    """`method_results` of every variant with rows on Flickr8k, the best annotated RSUM first, and human, human low,
-    human high, τ expert, τ crowd. Of a variant that was run longer, because it was not converged, those rows only.
-
-    human: RSUM where pairs that experts rated 3 or more count as right too. τ: Kendall's τ_c, times 100, between scores
-    and ratings, the mean over seeds; NaN without such ratings. rows: of the protocol.
-
-    >>> flickr_results(pd.DataFrame(columns=["variant", "dataset", "world"])).empty
-    True
-    """
-    own = longest(rows[(rows["dataset"] == "flickr8k") & ~rows["variant"].astype(str).str.contains(", tuning ")])
-    table = method_results(own, list(dict.fromkeys(own["variant"])))
-    if not len(own):
-        return table
-    people = {name: mean_interval(values) for name, values in seed_values(own, "human").items()}
-    for n, column in enumerate(("human", "human low", "human high")):
-        table[column] = [people.get(label, (float("nan"),) * 3)[n] for label in table["label"]]
-    tau = own[own["metric"] == "kendall_tau_c"].drop_duplicates(["variant", "seed", "relevance"], keep="last")
-    mean = 100 * tau.assign(value=tau["value"].astype(float)).pivot_table("value", "variant", "relevance")
-    for grade in ("expert", "crowd"):
-        table[f"τ {grade}"] = table["label"].map(mean.get(grade, pd.Series(dtype=float)))
-    return table.drop(columns=[name for name in table if name.startswith("rsum exhaustive")])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import optimize, special, stats
 
 from xmr_core.base.errors import BadInput
-from xmr_study import decision
+from xmr_study import decision, protocol
 from xmr_study.claims import CLAIMS
 from xmr_study.claims.claim import RSUM, Claim, Measure
 from xmr_study.claims.pcme import PRECISION
@@ -333,7 +333,7 @@ def test_levels_have_their_mean_with_and_without_collapsed_runs():
 
 def test_methods_have_what_they_reach_and_what_it_costs():
     values = {"DivE": [[400.0, 410.0], [420.0, 430.0]], "PVSE": [[390.0, 380.0], [370.0, 360.0]], "SAF": [[500.0]]}
-    more = {"collapsed": False, "epochs": 144, "parameters": 9, "exhaustive both rsum": 5.0}
+    more = {"collapsed": False, "epochs": 144, "lr": 2e-3, "parameters": 9, "exhaustive both rsum": 5.0}
     table = rows(values).assign(train_seconds=[10.0, 30.0, 20.0, 40.0, 1.0, 2.0, 3.0, 4.0, 5.0], **more)
     elsewhere = table[table["label"] == "DivE"].assign(processor="B", train_seconds=1000.0, seed=9)
     others = [table.assign(**{name: value}) for name, value in (("ambiguity", 0.5), ("world", 0), ("label", "α=8"))]
@@ -352,6 +352,21 @@ def test_methods_have_what_they_reach_and_what_it_costs():
     assert kept.loc["DivE", "rsum"] == pytest.approx(415), "the run that stands beside most methods counts"
     two = decision.methods(pd.concat([elsewhere, table]), scoring).set_index("label")
     assert two["train seconds"].tolist() == [5.0, 25.0, 2.5], "the processor that trained most of the methods"
+
+
+def test_photographs_have_the_runs_of_the_rate_that_is_chosen_there():
+    more = {"dataset": "flickr8k", "world": 0, "collapsed": False, "epochs": 40, "parameters": 9, "train_seconds": 1.0}
+    tried = [
+        rows({name: [[value, value + 2 * better]]}).assign(lr=rate, validation=400.0 + better, **more)
+        for name, value in (("DivE", 280.0), ("PVSE", 270.0))
+        for better, rate in enumerate(protocol.PHOTOGRAPH_RATES)
+    ]
+    pairs = rows({"CHAN": [[300.0]]}).assign(lr=protocol.PHOTOGRAPH_RATE, validation=1.0, **more)
+    table = pd.concat([*tried[:-1], pairs], ignore_index=True).assign(**{"human both rsum": 3.0})
+    out = decision.methods(table, pd.DataFrame({"label": [], "ms": []}), "flickr8k").set_index("label")
+    assert list(out.index) == ["CHAN", "DivE"], "of PVSE not all rates have rows"
+    assert out["rsum"].tolist() == pytest.approx([300.0, 282.0]) and out["lr"].tolist() == [1.5e-3, 3e-3]
+    assert out["rsum human"].tolist() == pytest.approx([300.0, 300.0]) and "rsum exhaustive" not in out
 
 
 def test_agreement_is_kendalls_tau_of_each_whole_batch_of_one_processor():

@@ -31,6 +31,7 @@ class Measure:
 
 RSUM = Measure("RSUM annotated", "annotated", "both", "rsum", factor=100)
 TRUE_RSUM = Measure("RSUM, all true answers", "exhaustive", "both", "rsum", factor=100)
+HUMAN_RSUM = Measure("RSUM, pairs that experts rated 3 or more", "human", "both", "rsum", factor=100)
 VARIANCE = {m: Measure(f"log circular variance of {m}", "", m, "log_circular_variance") for m in ("images", "captions")}
 
 
