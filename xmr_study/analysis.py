@@ -483,10 +483,11 @@ def set_algebra(
     """Inclusion by erasing and intersection by mixing, for the first test images: a row per image n.
 
     Columns: in_erased, share of the image's region in that of the image with `share` of its pixels erased; erased_in,
-    the converse; in_mixed, share of what images n and n + 1 have in common in the region of their mixture
-    (`mix_halves`); in_other, the same in the region of another pair's mixture; first_in_mixed and second_in_mixed,
-    share of the entire region of image n, and of image n + 1, in that of their mixture, which is near 1 where the
-    mixture is taken for that image. These four are NaN where the two images have nothing in common.
+    the converse; in_next, share of the image's region in that of image n + 1; in_mixed, share of what images n and
+    n + 1 have in common in the region of their mixture (`mix_halves`); in_other, the same in the region of another
+    pair's mixture; first_in_mixed and second_in_mixed, share of the entire region of image n, and of image n + 1, in
+    that of their mixture, which is near 1 where the mixture is taken for that image. The last four are NaN where the
+    two images have nothing in common.
     Raises: BadInput for a corpus without pixels, or distributions that are not in the plane.
     Source: PCME, Figure 8; the rectangle, the halves and the level are our choice.
     """
@@ -505,6 +506,7 @@ def set_algebra(
     columns = {
         "in_erased": share_inside(own, erased, level),
         "erased_in": share_inside(erased, own, level),
+        "in_next": share_inside(own, following, level),
         "in_mixed": share_of_common(own, following, mixed, level),
         "in_other": share_of_common(own, following, elsewhere, level),
         "first_in_mixed": share_inside(own, mixed, level),
