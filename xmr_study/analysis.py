@@ -8,11 +8,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Bool, Float, Int, Int64, UInt8
+from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor
 
 from xmr_core.base.errors import BadInput
-from xmr_core.base.tensors import Comparable, as_sets
 from xmr_core.base.types import EmbeddingSet, Features, GaussianEmbedding, Pixels, Relevance, Representation, Tokens
 from xmr_core.data.prepare import Prepared
 from xmr_core.evaluation.analysis.corruption import erase_pixels, share_inside, share_of_common
@@ -446,23 +445,6 @@ def first_rows(table: pd.DataFrame, n_queries: int = 0) -> pd.DataFrame:
     columns = {"direction": "both", "metric": FIRST, "k": equal["images"], "value": equal["rsum"] / 100}
     rows = pd.DataFrame({"relevance": equal["relevance"], **columns, "n_queries": n_queries})
     return rows.reset_index(drop=True)
-
-
-def first_element_share(images: Comparable, captions: Comparable, owners: Int64[np.ndarray, " t"]) -> float:
-    """Share of captions whose first element is nearest, of all their elements, to an element of their own image.
-
-    MIL compares two sets by their nearest pair alone: near 1, further elements of captions change nothing.
-    owners: the position of each caption's image.
-
-    >>> import torch
-    >>> first_element_share(torch.eye(4).reshape(2, 2, 4), torch.eye(4).reshape(2, 2, 4)[:, :1], np.array([0, 1]))
-    1.0
-    """
-    images, captions = as_sets(images, captions)
-    own = images[torch.from_numpy(owners)]
-    x, y = (sets.x / sets.x.norm(dim=-1, keepdim=True).clamp(min=1e-12) for sets in (own, captions))
-    cosines = (y @ x.mT).masked_fill(~own.mask[:, None], -2.0).amax(-1).masked_fill(~captions.mask, -2.0)  # "t l"
-    return float((cosines.argmax(1) == 0).double().mean())
 
 
 def mix_halves(images: UInt8[np.ndarray, "n h w 3"]) -> UInt8[np.ndarray, "n h w 3"]:
