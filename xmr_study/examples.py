@@ -168,18 +168,22 @@ def pooled(scorings: Sequence[Scoring], corpus: Corpus, k: int = 5) -> Relevance
 
 
 def pool_bias(labels: Sequence[str], scorings: Sequence[Scoring], corpus: Corpus, k: int = 5) -> pd.DataFrame:
-    """mAP@R (percent, the mean of both directions and of a label's scorings) by three pools of k answers: of the label
-    itself, of all others, and of all. Index label. scorings, corpus: as for `pooled`."""
+    """mAP@R (percent, the mean of both directions and of a label's scorings) by pools of k answers: of the label
+    itself, of one other (the mean over which), of all others, and of all. Index label. scorings, corpus: as for
+    `pooled`."""
     every, lines = pooled(scorings, corpus, k), {}
     for label in dict.fromkeys(labels):
         own, others = (
             [scoring for name, scoring in zip(labels, scorings, strict=True) if (name == label) == of_it]
             for of_it in (True, False)
         )
-        pools = {"own": pooled(own, corpus, k), "all others": pooled(others, corpus, k), "all": every}
+        pools = {"own": pooled(own, corpus, k)} | {f"{n}": pooled([o], corpus, k) for n, o in enumerate(others)}
+        pools |= {"all others": pooled(others, corpus, k), "all": every}
         tables = [evaluate_scores(scoring, pools).per_query for scoring in own]
         by_pool = pd.concat(tables).groupby(["relevance", "direction"])["map_at_r"].mean()
-        lines[label] = 100 * by_pool.groupby("relevance").mean()[[*pools]]
+        value = 100 * by_pool.groupby("relevance").mean()
+        one_other = value[[f"{n}" for n in range(len(others))]].mean()
+        lines[label] = {"own": value["own"], "one other": one_other, **value[["all others", "all"]]}
     return pd.DataFrame(lines).T.rename_axis("answers judged", axis=1)
 
 
