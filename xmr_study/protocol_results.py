@@ -33,7 +33,7 @@ def run_label(label: str) -> str:
 
 
 def protocol_rows(folder: Path = FOLDER) -> pd.DataFrame:
-    """All rows of the protocol's runs, tuning included."""
+    """All rows of its runs but those of tuning, which are in the history."""
     return tidy.read(folder / "results.csv")
 
 
@@ -45,7 +45,7 @@ def ablation_rows(folder: Path = FOLDER) -> pd.DataFrame:
 
 
 def deciding(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows that compare methods, on the worlds on which nothing was chosen: without tuning and budget curves; of a
+    """The rows that compare methods, on the worlds on which nothing was chosen: without budget curves; of a
     label that was run longer those rows only (`longest`); and each under every label that means the same run.
 
     >>> deciding(pd.DataFrame(columns=list(tidy.COLUMNS))).empty
@@ -218,7 +218,7 @@ def flickr_results(rows: pd.DataFrame) -> pd.DataFrame:
     >>> flickr_results(pd.DataFrame(columns=["variant", "dataset", "world"])).empty
     True
     """
-    own = longest(rows[(rows["dataset"] == "flickr8k") & ~rows["variant"].astype(str).str.contains(", tuning ")])
+    own = longest(rows[rows["dataset"] == "flickr8k"])
     table = method_results(own, list(dict.fromkeys(own["variant"])))
     if not len(own):
         return table
