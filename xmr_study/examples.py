@@ -172,18 +172,18 @@ def pool_bias(labels: Sequence[str], scorings: Sequence[Scoring], corpus: Corpus
     itself, of one other (the mean over which), of all others, and of all. Index label. scorings, corpus: as for
     `pooled`."""
     every, lines = pooled(scorings, corpus, k), {}
+    single = {str(n): pooled([scoring], corpus, k) for n, scoring in enumerate(scorings)}
     for label in dict.fromkeys(labels):
         own, others = (
-            [scoring for name, scoring in zip(labels, scorings, strict=True) if (name == label) == of_it]
+            {str(n): scorings[n] for n, name in enumerate(labels) if (name == label) == of_it}
             for of_it in (True, False)
         )
-        pools = {"own": pooled(own, corpus, k)} | {f"{n}": pooled([o], corpus, k) for n, o in enumerate(others)}
-        pools |= {"all others": pooled(others, corpus, k), "all": every}
-        tables = [evaluate_scores(scoring, pools).per_query for scoring in own]
+        pools = {"own": pooled([*own.values()], corpus, k), "all others": pooled([*others.values()], corpus, k)}
+        pools |= {"all": every, **{n: single[n] for n in others}}
+        tables = [evaluate_scores(scoring, pools).per_query for scoring in own.values()]
         by_pool = pd.concat(tables).groupby(["relevance", "direction"])["map_at_r"].mean()
         value = 100 * by_pool.groupby("relevance").mean()
-        one_other = value[[f"{n}" for n in range(len(others))]].mean()
-        lines[label] = {"own": value["own"], "one other": one_other, **value[["all others", "all"]]}
+        lines[label] = {"own": value["own"], "one other": value[[*others]].mean(), **value[["all others", "all"]]}
     return pd.DataFrame(lines).T.rename_axis("answers judged", axis=1)
 
 
