@@ -115,8 +115,10 @@ def under_way() -> dict[str, str]:
     account = plan.groupby("part", sort=False)["seconds"].agg(runs="size", hours="sum")
     once = rows.sort_values("part", key=lambda part: part.map(PARTS.index), kind="stable").drop_duplicates(KEY)
     made = once.groupby("part").size()  # some runs were made again on another processor, or stand in two parts
+    account = account.reindex([part for part in PARTS if part in account.index or part in made.index])
     account = account.assign(made=made, used=used.sum() / 3600).fillna({"made": 0, "used": 0.0})
     account = account.assign(hours=account["hours"] / 3600, made=account["made"].astype(int))
+    account["runs"] = account["runs"].map("{:.0f}".format).replace("nan", "–")
     names = {"runs": "runs planned", "hours": "hours planned", "made": "runs made", "used": "hours used"}
     lines = []
     for label in light():

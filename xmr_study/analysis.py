@@ -8,11 +8,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Bool, Float, Int, Int64, UInt8
+from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor
 
 from xmr_core.base.errors import BadInput
-from xmr_core.base.tensors import Comparable, as_sets
 from xmr_core.base.types import EmbeddingSet, Features, GaussianEmbedding, Pixels, Relevance, Representation, Tokens
 from xmr_core.data.prepare import Prepared
 from xmr_core.evaluation.analysis.corruption import erase_pixels, share_inside, share_of_common
@@ -448,23 +447,6 @@ def first_rows(table: pd.DataFrame, n_queries: int = 0) -> pd.DataFrame:
     return rows.reset_index(drop=True)
 
 
-def first_element_share(images: Comparable, captions: Comparable, owners: Int64[np.ndarray, " t"]) -> float:
-    """Share of captions whose first element is nearest, of all their elements, to an element of their own image.
-
-    MIL compares two sets by their nearest pair alone: near 1, further elements of captions change nothing.
-    owners: the position of each caption's image.
-
-    >>> import torch
-    >>> first_element_share(torch.eye(4).reshape(2, 2, 4), torch.eye(4).reshape(2, 2, 4)[:, :1], np.array([0, 1]))
-    1.0
-    """
-    images, captions = as_sets(images, captions)
-    own = images[torch.from_numpy(owners)]
-    x, y = (sets.x / sets.x.norm(dim=-1, keepdim=True).clamp(min=1e-12) for sets in (own, captions))
-    cosines = (y @ x.mT).masked_fill(~own.mask[:, None], -2.0).amax(-1).masked_fill(~captions.mask, -2.0)  # "t l"
-    return float((cosines.argmax(1) == 0).double().mean())
-
-
 def mix_halves(images: UInt8[np.ndarray, "n h w 3"]) -> UInt8[np.ndarray, "n h w 3"]:
     """Image n with its right half taken from image n + 1 (from the first for the last): CutMix with one half.
 
@@ -483,10 +465,11 @@ def set_algebra(
     """Inclusion by erasing and intersection by mixing, for the first test images: a row per image n.
 
     Columns: in_erased, share of the image's region in that of the image with `share` of its pixels erased; erased_in,
-    the converse; in_mixed, share of what images n and n + 1 have in common in the region of their mixture
-    (`mix_halves`); in_other, the same in the region of another pair's mixture; first_in_mixed and second_in_mixed,
-    share of the entire region of image n, and of image n + 1, in that of their mixture, which is near 1 where the
-    mixture is taken for that image. These four are NaN where the two images have nothing in common.
+    the converse; in_next, share of the image's region in that of image n + 1; in_mixed, share of what images n and
+    n + 1 have in common in the region of their mixture (`mix_halves`); in_other, the same in the region of another
+    pair's mixture; first_in_mixed and second_in_mixed, share of the entire region of image n, and of image n + 1, in
+    that of their mixture, which is near 1 where the mixture is taken for that image. The last four are NaN where the
+    two images have nothing in common.
     Raises: BadInput for a corpus without pixels, or distributions that are not in the plane.
     Source: PCME, Figure 8; the rectangle, the halves and the level are our choice.
     """
@@ -505,6 +488,7 @@ def set_algebra(
     columns = {
         "in_erased": share_inside(own, erased, level),
         "erased_in": share_inside(erased, own, level),
+        "in_next": share_inside(own, following, level),
         "in_mixed": share_of_common(own, following, mixed, level),
         "in_other": share_of_common(own, following, elsewhere, level),
         "first_in_mixed": share_inside(own, mixed, level),

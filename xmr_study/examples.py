@@ -168,18 +168,22 @@ def pooled(scorings: Sequence[Scoring], corpus: Corpus, k: int = 5) -> Relevance
 
 
 def pool_bias(labels: Sequence[str], scorings: Sequence[Scoring], corpus: Corpus, k: int = 5) -> pd.DataFrame:
-    """mAP@R (percent, the mean of both directions and of a label's scorings) by three pools of k answers: of the label
-    itself, of all others, and of all. Index label. scorings, corpus: as for `pooled`."""
+    """mAP@R (percent, the mean of both directions and of a label's scorings) by pools of k answers: of the label
+    itself, of one other (the mean over which), of all others, and of all. Index label. scorings, corpus: as for
+    `pooled`."""
     every, lines = pooled(scorings, corpus, k), {}
+    single = {str(n): pooled([scoring], corpus, k) for n, scoring in enumerate(scorings)}
     for label in dict.fromkeys(labels):
         own, others = (
-            [scoring for name, scoring in zip(labels, scorings, strict=True) if (name == label) == of_it]
+            {str(n): scorings[n] for n, name in enumerate(labels) if (name == label) == of_it}
             for of_it in (True, False)
         )
-        pools = {"own": pooled(own, corpus, k), "all others": pooled(others, corpus, k), "all": every}
-        tables = [evaluate_scores(scoring, pools).per_query for scoring in own]
+        pools = {"own": pooled([*own.values()], corpus, k), "all others": pooled([*others.values()], corpus, k)}
+        pools |= {"all": every, **{n: single[n] for n in others}}
+        tables = [evaluate_scores(scoring, pools).per_query for scoring in own.values()]
         by_pool = pd.concat(tables).groupby(["relevance", "direction"])["map_at_r"].mean()
-        lines[label] = 100 * by_pool.groupby("relevance").mean()[[*pools]]
+        value = 100 * by_pool.groupby("relevance").mean()
+        lines[label] = {"own": value["own"], "one other": value[[*others]].mean(), **value[["all others", "all"]]}
     return pd.DataFrame(lines).T.rename_axis("answers judged", axis=1)
 
 

@@ -1,4 +1,4 @@
-"""The embedded corpus: its captions are true, its relevance complete, its seed means the same world every time."""
+"""The built-in corpus: its captions are true, its relevance complete, its seed means the same world every time."""
 
 import numpy as np
 import pytest

@@ -1,11 +1,9 @@
 """Methods with nested sets: their options, names, claims and runs. What a nested similarity is: test_nested.py."""
 
-import numpy as np
 import pytest
 import torch
 from tiny import tiny_config
 
-from xmr_core.base.types import EmbeddingSet
 from xmr_core.evaluation.analysis import budget_table, encode_split
 from xmr_core.methods.checkpoint import load_method
 from xmr_core.methods.common import Inputs
@@ -14,7 +12,6 @@ from xmr_core.retrieval.index import index_split, open_index
 from xmr_core.retrieval.ranking import Query, Settings, rank, search
 from xmr_core.similarities import Nested
 from xmr_core.training.runs import train_or_load
-from xmr_study.analysis import first_element_share
 
 INPUTS = Inputs(5, 3, 9, word_dim=4)
 
@@ -53,16 +50,3 @@ def test_a_nested_run_is_evaluated_at_budgets_indexed_and_searched(name, tmp_pat
     ]
     loaded, *_ = load_method(run.export(tmp_path / "method.safetensors"))
     assert isinstance(loaded.similarity, Nested)
-
-
-def test_the_first_element_is_counted_where_it_wins_and_padding_never_does():
-    x = torch.eye(4)[None].repeat(2, 1, 1)
-    images = EmbeddingSet(x[:, :2], torch.tensor([[True, True], [True, False]]))
-    captions = EmbeddingSet(
-        torch.stack([x[0, [0, 2]], x[0, [2, 1]], 3 * x[0, [0, 1]], x[0, [1, 0]]]), torch.ones(4, 2, dtype=bool)
-    )
-    owners = np.array([0, 0, 1, 1])
-    # 0: first; 1: second; 2: first, whatever its length; 3: the image's second element is padding, so the second wins
-    assert first_element_share(images, captions, owners) == 0.5
-    captions.mask[3, 1] = False
-    assert first_element_share(images, captions, owners) == 0.75

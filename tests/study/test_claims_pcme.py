@@ -162,6 +162,9 @@ def test_set_algebra_of_a_run(runs):
     assert entire.dropna().stack().between(0, 1).all()
     unchanged = analysis.set_algebra(run.method(), run.prepared(), share=0.0, images=12)
     assert (unchanged[["in_erased", "erased_in"]] == 1).all(axis=None), "an image includes itself"
+    images = encode_split(run.method(), run.prepared().splits["test"])[0]
+    alone = [float(algebra.share_inside(images[[n]], images[[(n + 1) % 12]])) for n in range(12)]
+    assert table["in_next"].tolist() == pytest.approx(alone), "an image and the one after it"
     with pytest.raises(BadInput, match="drawn in the plane"):
         analysis.set_algebra(runs["pcme"].method(), runs["pcme"].prepared(), images=4)
 

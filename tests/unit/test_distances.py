@@ -126,6 +126,10 @@ def test_a_pool_has_the_true_ones_of_the_judged_answers(shared_home, monkeypatch
     found = pooled(scorings, corpus, 3)
     assert [set(found[caption]) for caption in range(len(found))] == expected
     assert len(annotated.indices) < len(found.indices) < len(true.indices)
+    three = pool_bias(["dive", "vse++", "pcme"], [*scorings, scoring_of(runs["pcme"])], corpus, 3)
+    by_one = [pooled([scoring_of(runs[name])], corpus, 3) for name in ("vse++", "pcme")]
+    each = [benchmark_run(two[0], pool).values["mAP@R pooled"] for pool in by_one]
+    assert three.loc["dive", "one other"] == pytest.approx(np.mean(each)) and abs(each[0] - each[1]) > 1e-3
     bias = pool_bias(["dive", "vse++"], scorings, corpus, 3)
     every = benchmark_run(two[0], found)
     assert bias.loc["dive", "all"] == pytest.approx(every.values["mAP@R pooled"])

@@ -110,7 +110,7 @@ def beside_print(tables: Mapping[str, pd.DataFrame], xlabel: str) -> Figure:
     [0.5, 1.5]
     """
     order = list(dict.fromkeys(name for table in tables.values() for name in table.index))
-    fig, axes = start(4.6 * len(tables) + 0.8, 0.42 * len(order) + 1.4, columns=len(tables), sharey=True)
+    fig, axes = start(4.6 * len(tables) + 0.8, 0.42 * len(order) + 1.7, columns=len(tables), sharey=True)
     heights = np.arange(len(order))[::-1]
     for ax, (title, table) in zip(axes, tables.items(), strict=True):
         ends, table = table.filter(["low", "high"]).reindex(order), table.drop(columns=["low", "high"], errors="ignore")
@@ -118,8 +118,10 @@ def beside_print(tables: Mapping[str, pd.DataFrame], xlabel: str) -> Figure:
             ax.plot(values.reindex(order), heights, ms=7, label=column, **line_style(n) | {"ls": ""})
         if len(ends.columns):
             ax.hlines(heights, ends["low"], ends["high"], colors=line_style(n)["color"], lw=1.2)
-        ax.set(title=title, xlabel=xlabel, yticks=heights, yticklabels=order, ylim=(-0.6, len(order) - 0.4))
-        ax.legend(frameon=True, fontsize=8)
+        ax.set(title=title, xlabel=xlabel, yticks=heights, yticklabels=order, ylim=(-1.4, len(order) - 0.4))
+        if np.nanmin(table.to_numpy(float)) < 0:
+            ax.axvline(0, color="0.4", lw=1)
+        ax.legend(loc="lower center", ncols=len(table.columns), frameon=False, fontsize=8)
     return fig
 
 
@@ -279,7 +281,7 @@ def distances(
 
     table: columns distance, numbers (stored per item), value. by_samples: columns samples, value. Two closed forms
     are lines beside the samples. noise: two standard deviations of match probability over draws of samples,
-    drawn as a bar.
+    drawn as bars.
     """
     fig, (left, right) = start(9.6, 4.2, columns=2)
     shown = table.sort_values("value", ascending=False).reset_index(drop=True)
@@ -290,21 +292,20 @@ def distances(
     handles = [
         Line2D([], [], color=COLOURS[n], marker="o", ls="", label=f"reads {kind}") for n, kind in enumerate(kinds)
     ]
-    if noise:
-        (place,) = np.flatnonzero(shown["distance"] == "match probability")
-        left.errorbar(shown["value"][place], heights[place], xerr=noise, color=COLOURS[2], capsize=3, lw=1.5)
-        handles.append(Line2D([], [], color=COLOURS[2], label="± 2 standard deviations over draws of samples"))
     fig.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False, fontsize=8)
     left.set(yticks=heights, xlabel=metric)
     left.set_yticklabels([f"{r.distance}  ({r.numbers})" for r in shown.itertuples()], fontsize=8)
     left.set_title("all distances (numbers stored per item)", fontsize=10)
-    samples = by_samples["samples"]
-    right.plot(samples, by_samples["value"], marker="o", color=COLOURS[2], label="match probability, J samples")
+    samples, values = by_samples["samples"], by_samples["value"]
+    drawn = "match probability, ± 2 standard deviations over draws"
+    right.errorbar(samples, values, noise, marker="o", color=COLOURS[2], capsize=3, label=drawn)
     closed_forms = {"mean only": ("--", COLOURS[0]), "2-Wasserstein": (":", COLOURS[1])}
     for name, (style, colour) in closed_forms.items():
         if name in set(table["distance"]):
             right.axhline(table.set_index("distance").loc[name, "value"], ls=style, color=colour, label=name)
+    apart = max(0.5, 1.5 * np.ptp(values))  # an axis of less would make a shape of noise
     right.set(xscale="log", xlabel="samples J at test time", ylabel=metric)
+    right.set_ylim(values.mean() - apart, values.mean() + apart)
     plain_numbers(right, samples)
     right.legend(frameon=False, fontsize=8)
     return fig

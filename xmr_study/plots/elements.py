@@ -63,7 +63,7 @@ def spread_over_training(table: pd.DataFrame) -> Figure:
 
 
 def elements(table: pd.DataFrame) -> Figure:
-    """RSUM of one element alone and of all but one, one panel per modality; a line shows that of all elements.
+    """RSUM of one element alone, and what is lost without it: a panel each. A line shows RSUM of all elements.
 
     table: columns side (the modality), kept, relevance, rsum (percent) of `element_ablation`. The first relevance
     set is shown.
@@ -72,18 +72,19 @@ def elements(table: pd.DataFrame) -> Figure:
     shown = table[table["relevance"] == kind]
     complete = shown.loc[shown["side"] == "both", "rsum"].iloc[0]
     modalities = [modality for modality in ("images", "captions") if modality in set(shown["side"])]
-    fig, axes = start(4.3 * len(modalities), 3.3, columns=len(modalities), sharey=True)
-    for ax, modality in zip(axes, modalities, strict=True):
-        part = shown[shown["side"] == modality]
-        number = part["kept"].str.split().str[1].astype(int) + 1
-        for how, shift, colour, hatch in (("only", -0.2, COLOURS[0], ""), ("without", 0.2, COLOURS[1], "//")):
-            rows = part["kept"].str.startswith(how)
-            style = {"color": colour, "hatch": hatch, "edgecolor": "white", "label": f"{how} this element"}
-            ax.bar(number[rows] + shift, part["rsum"][rows], 0.38, **style)
-        ax.axhline(complete, color="0.2", ls="--", lw=1, label="all elements")
-        ax.set(title=f"elements of {modality}", xlabel="element", xticks=np.unique(number))
+    fig, axes = start(8.6, 3.3, columns=2)
+    for ax, how in zip(axes, ("only", "without"), strict=True):
+        for n, modality in enumerate(modalities):
+            part = shown[(shown["side"] == modality) & shown["kept"].str.startswith(how)]
+            number = part["kept"].str.split().str[1].astype(int) + 1
+            values = part["rsum"] if how == "only" else complete - part["rsum"]
+            style = {"color": COLOURS[n], "hatch": "//" * n, "edgecolor": "white", "label": f"elements of {modality}"}
+            ax.bar(number + 0.4 * (n - (len(modalities) - 1) / 2), values, 0.38, **style)
+        ax.set(xlabel="element", xticks=np.unique(number))
         ax.grid(axis="x", visible=False)
-    axes[0].set_ylabel(f"RSUM {kind} (%)")
+    axes[0].axhline(complete, color="0.2", ls="--", lw=1, label="all elements")
+    axes[0].set(title="alone", ylabel=f"RSUM {kind} (of 600)")
+    axes[1].set(title="lost without it", ylabel="RSUM (points)")
     legend_below(fig, axes[0], 3)
     return fig
 

@@ -107,7 +107,8 @@ def ablation(
     several = ours.groupby(x).size().max() > 1
     if several:
         axes[0].scatter(ours[x], ours["rsum"], s=18, color=COLOURS[0], alpha=0.5, label="one seed", zorder=3)
-    axes[0].plot(mean.index, mean, color=COLOURS[0], marker="o", label="mean over seeds" if several else "one seed")
+    shown = "mean over seeds" if several else "this run, one seed"
+    axes[0].plot(mean.index, mean, color=COLOURS[0], marker="o", label=shown)
     if "low" in ours:
         band = ours.groupby(x)[["low", "high"]].first().dropna()
         style = {"color": COLOURS[0], "label": "95 % interval", "lw": 1.5}
@@ -116,18 +117,18 @@ def ablation(
         mean_of = settled.groupby("setting")[["rsum", "low", "high"]].mean()
         axes[0].fill_between(mean_of.index, mean_of["low"], mean_of["high"], color="0.85", lw=0, zorder=0)
         axes[0].plot(mean_of.index, mean_of["rsum"], color="0.5", lw=1.2, label="the study, converged", zorder=1)
-    axes[0].set(title="ours", xlabel=symbol, ylabel="RSUM (sum of six recalls, %)")
+    axes[0].set(title="ours", xlabel=symbol, ylabel="RSUM (of 600)")
     tried = set(ours[x])
     if published is not None:
         theirs = published[printed or x]
         axes[1].plot(theirs, published["rsum"], color=COLOURS[1], marker="s", ls="--", label="published")
-        axes[1].set(title=published["source"].iloc[0], xlabel=symbol, ylabel="RSUM (%)")
+        axes[1].set(title=published["source"].iloc[0], xlabel=symbol, ylabel="RSUM (of 600)")
         tried |= set(theirs)
     for ax in axes:
         if log_x:
             ax.set_xscale("log", base=2)
         plain_numbers(ax, tried)
-        ax.legend(frameon=False)
+        ax.legend(loc="best", fontsize=8, framealpha=0.8, edgecolor="none")
     return fig
 
 

@@ -36,7 +36,7 @@ _TABLES = {"scenes": Scenes, "statements": Statements}
 
 
 def load_scenes(size: str = "quick", seed: int = 0, ambiguity: float = DEFAULT_AMBIGUITY) -> Corpus:
-    """The embedded corpus of drawn images, described in docs/data.md#data-scenes. It is made once and then cached.
+    """The built-in corpus of drawn images, described in docs/data.md#data-scenes. It is made once and then cached.
 
     Args: size: one of SIZES. seed: of the world, not of training, ≥ 0; equal seeds give equal corpora. ambiguity: from
         0 (captions say nearly everything) to 1 (they say little); with the default, a caption of size 'quick' fits
