@@ -60,7 +60,7 @@ def read_with_frozen_networks(folder: Path) -> None:
     assert [table["item"].item() for table in ranked] == scores.argmax(0).tolist()
 
 
-STEPS, LOOKS = 12, 4  # steps of an epoch, and between two looks
+STEPS, LOOKS = 8, 3  # steps of an epoch, and between two looks
 
 
 def few_steps(method: str, options: dict):

@@ -1,5 +1,7 @@
 """Every stage of every method on a second device: a tensor that stayed on the CPU stops it, as a GPU would."""
 
+import os
+import sys
 from concurrent.futures import ProcessPoolExecutor
 from importlib import import_module
 from multiprocessing import get_context
@@ -23,12 +25,15 @@ def in_a_process_of_its_own():
     from one that has imported the package, which takes as long as the stages of a small method."""
     context = get_context("forkserver")
     context.set_forkserver_preload(["device_stages"])
-    with ProcessPoolExecutor(1, context, max_tasks_per_child=1) as pool:
+    with pytest.MonkeyPatch.context() as patch, ProcessPoolExecutor(1, context, max_tasks_per_child=1) as pool:
+        # what is to be imported first is looked for where a new interpreter looks, and left out in silence elsewhere
+        patch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
         yield lambda name, *given: pool.submit(call, name, *given).result(timeout=400)
 
 
 def call(name: str, *given) -> None:
     """A function of device_stages, which registers its backend when it is imported: never in this process."""
+    assert "device_stages" in sys.modules, "the process was forked from one without the package"
     getattr(import_module("device_stages"), name)(*given)
 
 

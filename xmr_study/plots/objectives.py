@@ -99,7 +99,7 @@ def ablation(
 
     >>> table = pd.DataFrame({"alpha": [1, 4], "seed": 0, "rsum": [100.0, 120.0], "source": "Table 4"})
     >>> [ax.get_title() for ax in ablation(table, table, "alpha", "α").axes]
-    ['ours', 'Table 4']
+    ['measured here', 'Table 4']
     """
     panels = 1 if published is None else 2
     fig, axes = start(4.3 * panels, 3.6, columns=panels)
@@ -117,7 +117,7 @@ def ablation(
         mean_of = settled.groupby("setting")[["rsum", "low", "high"]].mean()
         axes[0].fill_between(mean_of.index, mean_of["low"], mean_of["high"], color="0.85", lw=0, zorder=0)
         axes[0].plot(mean_of.index, mean_of["rsum"], color="0.5", lw=1.2, label="the study, converged", zorder=1)
-    axes[0].set(title="ours", xlabel=symbol, ylabel="RSUM (of 600)")
+    axes[0].set(title="measured here", xlabel=symbol, ylabel="RSUM (of 600)")
     tried = set(ours[x])
     if published is not None:
         theirs = published[printed or x]
