@@ -27,7 +27,7 @@ check: $(STAMP) ## lint, the rules of architecture and the fast tests, on all co
 	@start=$$(date +%s); $(PY) -m ruff check . && $(PY) -m pytest $(WORKERS) -m "not slow" tests && \
 		echo "make check took $$(( $$(date +%s) - start )) s"
 
-test: $(STAMP) ## set up, run all tests, compare every notebook with its stored outputs, on all cores: 17 to 31 minutes on two, by processor
+test: $(STAMP) ## set up, run all tests, compare every notebook with its stored outputs, on all cores: 14 to 31 minutes on two, by processor
 	$(PY) -m pytest $(WORKERS) --durations=30 --nbval tests notebooks
 
 notebooks: $(STAMP) ## run every notebook on its defaults and store the outputs in place

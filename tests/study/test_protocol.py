@@ -173,7 +173,7 @@ def test_photographs_have_a_rate_of_their_own_and_pairs_none():
     assert not any(j.config.data.dataset != "scenes" for j in jobs(table))
     on = [j for j in jobs(table, flickr8k="photos") if j.config.data.dataset == "flickr8k"]
     first = [j for j in on if j.part == "photographs, rate"]
-    assert len(first) == 7 * 3 and {j.config.train.seed for j in first} == {0}
+    assert len(first) == 7 * 4 and {j.config.train.seed for j in first} == {0}
     assert {j.label for j in on if j.part == "photographs"} == {"CHAN", "MaxSim t-i", "SCAN t-i"}
     made = rows([(*j.key, 290.0 + (j.config.train.lr == 7.5e-4)) for j in first])
     assert protocol.photograph_rate(made, "PCME") == 7.5e-4 and protocol.photograph_rate(made[:-1], "PCME++") is None
