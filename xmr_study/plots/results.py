@@ -304,7 +304,7 @@ def slopes(points: pd.DataFrame, families: Mapping[str, str]) -> Figure:
     for (label, (first, last)), height in zip(ends.iterrows(), heights, strict=True):
         style = _family_style(families, families[label])
         ax.plot([0, 1], [first, last], ms=5, lw=1.2, label=families[label], **style)
-        line = {"arrowstyle": "-", "color": "0.6", "lw": 0.6}
+        line = {"arrowstyle": "-", "color": "0.6", "lw": 0.6, "relpos": (0, 0.5), "shrinkA": 1}
         text = {"va": "center", "fontsize": 8, "color": style["color"], "arrowprops": line}
         ax.annotate(f"{label} {last:.0f}", (1.01, last), (1.1, height), path_effects=ON_LINES, **text)
     longest = f"{points['epochs'].max()} epochs, or fewer where they were enough"
