@@ -206,6 +206,14 @@ def noise_on_photographs(rows: pd.DataFrame, methods: pd.DataFrame) -> dict[str,
     return {"once": once, "more": more, "each": runs, "below": sum(abs(e) < once for e in printed)}
 
 
+def photograph_rates(rows: pd.DataFrame) -> pd.DataFrame:
+    """Validation RSUM of seed 0 of each light method on photographs, by learning rate."""
+    own = rows[(rows["dataset"] == "flickr8k") & (rows["seed"] == 0) & rows["label"].isin(light())]
+    table = own.drop_duplicates(["label", "lr"]).pivot(index="label", columns="lr", values="validation")
+    table.columns = [f"{rate:g}" for rate in table.columns]
+    return table.map(lambda v: "diverged" if np.isnan(v) else f"{v:.1f}").rename_axis("method").reset_index()
+
+
 def by_image(line: dict) -> np.ndarray:
     """What each test photograph adds to the RSUM of a row, points: their mean is the RSUM. Ranks of a photograph stand
     before those of all captions, five for each in turn."""
@@ -275,6 +283,7 @@ def page() -> str:
         methods=markdown(all_methods(methods)),
         variants=markdown(readable(variant_results(ablation_rows(), "dive"))),
         photographs=markdown(all_methods(photographs)),
+        rates=markdown(photograph_rates(today)),
         verdicts=markdown(verdicts_by_paper(verdicts)),
         **under_way(),
         **known,
