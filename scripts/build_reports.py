@@ -256,7 +256,10 @@ def page() -> str:
     order = (methods["label"].iloc[0], alone["label"].iloc[0], photographs["label"].iloc[0])
     if order != ("SCAN t-i", "DivE", "VSE+2AD") or not by_label.loc[list(PAIRS), "rsum"].min() > alone["rsum"].max():
         raise SystemExit(f"error: {TEXT.name} speaks of other methods than the rows: {order} are the best.")
-    known = noise_on_photographs(today, photographs)
+    flickr, known = photographs.set_index("label")["rsum"], noise_on_photographs(today, photographs)
+    last = {*photographs["label"].tail(2)}
+    if not flickr["VSE+2AD"] > flickr["VSE∞"] > flickr["DivE"] - known["more"] or last != {"PCME", "PCME++"}:
+        raise SystemExit(f"error: {TEXT.name} has another order on photographs than {flickr.to_dict()}.")
     width = decision.verdicts(today, CAPACITY_CLAIMS).set_index("claim")
     if width["verdict"].tolist() != ["held", "held", "undecided"]:
         raise SystemExit(f"error: {TEXT.name} says otherwise of width than {width['verdict'].to_dict()}.")
@@ -277,7 +280,10 @@ def page() -> str:
         today=verdicts["corpus"].str.contains("today").sum(),
         alpha=means["α"],
         k=means["K"],
-        flickr=photographs.set_index("label")["rsum"].to_dict(),
+        flickr=flickr.to_dict(),
+        five=flickr.iloc[0] - flickr.iloc[4],
+        gap_flickr=flickr["DivE"] - flickr["VSE++"],
+        gap_scenes=by_label.loc["DivE", "rsum"] - by_label.loc["VSE++", "rsum"],
         decided=counts[list(DECIDED)].sum(),
         **{word: counts[word] for word in DECIDED},
         methods=markdown(all_methods(methods)),
