@@ -75,7 +75,8 @@ def compare(rows: pd.DataFrame, claim: Claim) -> list[Comparison]:
     ambiguity count."""
     m, rows = claim.measure, rows[(rows["ambiguity"] == DEFAULT_AMBIGUITY) & (rows["dataset"] == "scenes")]
     sides = [[canonical().get(label, label) for label in side] for side in (claim.above, claim.below)]
-    if not {*columns_of(m, rows)} <= {*rows} or not {*sides[0], *sides[1]} <= {*rows["label"]}:
+    numbers = columns_of(m, rows)
+    if not {*numbers} <= {*rows} or not {*sides[0], *sides[1]} <= {*rows.dropna(subset=numbers)["label"]}:
         return []
     pairs = [((a,), (b,) if b else ()) for a in sides[0] for b in sides[1] or ("",)]
     out = []

@@ -56,6 +56,8 @@ def test_runs_are_paired_by_world_seed_and_processor():
     assert not len(compare(other, claim())[0].differences), "no pair of one processor"
     both = compare(pd.concat([table, rows({"c": [[0.0, 0.0], [0.0, 0.0]]})]), claim(below=("b", "c")))
     assert [c.name for c in both] == ["a against b", "a against c"] and both[1].differences.iloc[0] == pytest.approx(10)
+    asked = table.assign(**{"exhaustive i2t map_at_r": [0.1] * 4 + [np.nan] * 4})  # of b nobody asked it
+    assert compare(asked, claim(measure=MAP)) == [] and len(compare(asked, claim(measure=MAP, below=()))) == 1
     (mean,) = compare(table, claim(rule="means", above=("a", "b"), below=()))
     assert mean.differences.iloc[0] == pytest.approx(5.5)
     assert not compare(table, claim(below=("nobody",))) and not compare(table, claim(measure=MAP))
