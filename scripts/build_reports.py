@@ -258,7 +258,8 @@ def page() -> str:
         raise SystemExit(f"error: {TEXT.name} speaks of other methods than the rows: {order} are the best.")
     flickr, known = photographs.set_index("label")["rsum"], noise_on_photographs(today, photographs)
     last = {*photographs["label"].tail(2)}
-    if not flickr["VSE+2AD"] > flickr["VSE∞"] > flickr["DivE"] - known["more"] or last != {"PCME", "PCME++"}:
+    ahead = flickr["VSE+2AD"] - flickr["VSE∞"]
+    if not 0 < ahead < known["more"] or not flickr["VSE∞"] > flickr["DivE"] or last != {"PCME", "PCME++"}:
         raise SystemExit(f"error: {TEXT.name} has another order on photographs than {flickr.to_dict()}.")
     width = decision.verdicts(today, CAPACITY_CLAIMS).set_index("claim")
     if width["verdict"].tolist() != ["held", "held", "undecided"]:
