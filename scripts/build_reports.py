@@ -90,15 +90,14 @@ def all_methods(table: pd.DataFrame) -> pd.DataFrame:
     out = table[["label", "runs"]].rename(columns={"label": "method"})
     ends = table.apply(lambda r: "" if np.isnan(r["rsum low"]) else f" [{r['rsum low']:.1f}, {r['rsum high']:.1f}]", 1)
     out["RSUM"] = table["rsum"].map("{:.1f}".format) + ends
+    shown = {"epochs": "epochs", "train seconds": "train, s", "parameters": "parameters"}
     if "rsum human" in table:
         out["RSUM, human"] = table["rsum human"]
         out["rate"] = table["lr"].map("{:g}".format)
     else:
         out["by world"] = table["by world"].fillna("–")
         out["RSUM, all true answers"] = table["rsum exhaustive"]
-    shown = {"epochs": "epochs", "train seconds": "train, s", "parameters": "parameters"}
-    if "rsum human" not in table:  # timed at the width that the methods have on scenes
-        shown["scoring ms"] = "scoring, ms"
+        shown["scoring ms"] = "scoring, ms"  # timed at the width that the methods have on scenes
     return out.assign(**{name: table[column].map("{:,.0f}".format) for column, name in shown.items()})
 
 

@@ -409,8 +409,9 @@ def printed_effect(claim: Claim) -> tuple[float, tuple[int, ...]] | None:
     the K of these); None where one table does not have them all, or the measure is not RSUM.
 
     >>> from xmr_study.claims import CLAIMS
-    >>> [printed_effect(claim) for claim in CLAIMS if claim.id in ("sgraf-graph", "scan-vsepp")]
-    [None, (30.399999999999977, (1, 10))]
+    >>> effect, ks = next(printed_effect(claim) for claim in CLAIMS if claim.id == "sgraf-graph")
+    >>> round(effect, 1), ks
+    (30.4, (1, 10))
     """
     labels = {*claim.above, *claim.below}
     tables = (own for own in _printed() if labels <= {name for name, value in own[0].items() if value == value})
