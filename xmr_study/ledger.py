@@ -5,12 +5,14 @@ from collections.abc import Iterable, Sequence
 import pandas as pd
 
 from xmr_core.base.errors import unknown
+from xmr_core.data.scenes.corpus import DEFAULT_AMBIGUITY
 from xmr_core.evaluation.stats import decided, seed_interval
 from xmr_study import decision, records, tidy
 from xmr_study.claims import CLAIMS
-from xmr_study.claims.claim import Claim
+from xmr_study.claims.claim import RSUM, Claim
 from xmr_study.claims.own import CAPACITY
-from xmr_study.protocol import FIELDS
+from xmr_study.protocol import FIELDS, WORLDS, canonical
+from xmr_study.protocol_results import ablation_rows, deciding
 
 DECIDED = ("held", "contradicted", "equivalent", "undecided")
 COLUMNS = [
@@ -83,15 +85,32 @@ def in_words(table: pd.DataFrame, claim: str, effect: str = "{:+.1f}") -> str:
     return "the study has no rows of it"
 
 
-def reached(than: str = "") -> pd.DataFrame:
-    """Annotated RSUM (percent) that the study's rows on scenes have, or by how much it exceeds that of the variant
-    `than` at the same seeds: index variant, columns mean, low, high (95 % over runs), size (runs)."""
-    rows = tidy.latest(tidy.study_rows())
-    rows = rows[(rows["metric"] == "rsum") & (rows["relevance"] == "annotated")]
+def reached(labels: Sequence[str], than: str = "") -> pd.DataFrame:
+    """Annotated RSUM (percent) that labels have on scenes, or by how much they exceed that of `than`: index label,
+    columns mean, low, high (95 % over runs, uncorrected), size (runs; no line without). Of the worlds and seeds of
+    today's protocol on which one processor trained them all, if there are some; else of the protocol before, whose
+    control for what varies DivE is of the processor of its variants."""
+    same, columns = canonical(), ["mean", "low", "high", "size"]
+    names = {label: same.get(label, label) for label in (*labels, *filter(None, [than]))}
+    rows = records.results()
+    rows = rows[(rows["dataset"] == "scenes") & (rows["ambiguity"] == DEFAULT_AMBIGUITY) & rows["world"].isin(WORLDS)]
+    rows = rows[rows["label"].isin([*names.values()])].drop_duplicates(["label", "processor", "world", "seed"])
+    batch = rows.groupby(["processor", "world", "seed"])["label"].transform("nunique")
+    rows = rows[batch == len({*names.values()})]
+    if len(rows):
+        if than:
+            own = decision.effects(rows, [(names[label], names[than]) for label in labels if label != than], [RSUM])
+            own = own.rename(columns={"above": "label", "effect": "mean"})
+        else:
+            own = decision.levels(rows, [*dict.fromkeys(names.values())])
+        own = own.rename(columns={"runs": "size"}).set_index("label")[columns]
+        return own.reindex([names[label] for label in labels]).set_axis(pd.Index(labels, name="label")).dropna()
+    rows = tidy.latest(deciding(ablation_rows()))
+    rows = rows[(rows["metric"] == "rsum") & (rows["relevance"] == "annotated") & rows["variant"].isin([*labels, than])]
     values = 100 * rows.assign(value=rows["value"].astype(float)).pivot(index="seed", columns="variant", values="value")
-    values = values.sub(values[than], axis=0).dropna(axis=1, how="all") if than else values
+    values = values.sub(values[than], axis=0).drop(columns=than) if than else values
     table = [(*seed_interval(own.dropna()), own.count()) for _, own in values.items()]
-    return pd.DataFrame(table, values.columns, ["mean", "low", "high", "size"])
+    return pd.DataFrame(table, values.columns.rename("label"), columns)
 
 
 def beside(table: pd.DataFrame) -> pd.DataFrame:
@@ -104,10 +123,11 @@ def beside(table: pd.DataFrame) -> pd.DataFrame:
     >>> beside(sgraf_training()).columns.tolist()
     ['paper', 'study', 'runs', 'paper, difference', 'study, difference', 'low', 'high']
     """
-    own, ours = table.set_index("variant"), reached().reindex(table["variant"])
+    own = table.set_index("variant")
+    ours = reached([*own.index]).reindex(own.index)
     out = pd.DataFrame({"paper": own["rsum" if "rsum" in own else "sum"], "study": ours["mean"]})
     first = (out.dropna() if out.notna().all(axis=1).any() else out).iloc[0]
-    apart = reached(first.name) if first.notna().all() else reached()[:0]
+    apart = reached([*own.index], first.name) if first.notna().all() else ours[:0]
     out = out.assign(runs=ours["size"].fillna(0).astype(int), **{"paper, difference": out["paper"] - first["paper"]})
     return out.join(apart[["mean", "low", "high"]].rename(columns={"mean": "study, difference"}))
 
@@ -141,7 +161,7 @@ def show_verdicts(verdicts: pd.DataFrame, lead: str = "", most: int = 4, labels:
         before = f"The study, on {where}:"
     answer(lead, before, *said)
     if labels:
-        own_levels = reached().reindex(labels).rename_axis("label").reset_index()
+        own_levels = reached(labels).reset_index()
         plots.levels({"the study, 95 % over its runs": own_levels}, "annotated RSUM, drawn images (points)")
     elif lines:
         plots.ledger(own)
