@@ -94,7 +94,9 @@ def all_methods(table: pd.DataFrame) -> pd.DataFrame:
     else:
         out["by world"] = table["by world"].fillna("–")
         out["RSUM, all true answers"] = table["rsum exhaustive"]
-    shown = {"epochs": "epochs", "train seconds": "train, s", "parameters": "parameters", "scoring ms": "scoring, ms"}
+    shown = {"epochs": "epochs", "train seconds": "train, s", "parameters": "parameters"}
+    if "rsum human" not in table:  # timed at the width that the methods have on scenes
+        shown["scoring ms"] = "scoring, ms"
     return out.assign(**{name: table[column].map("{:,.0f}".format) for column, name in shown.items()})
 
 
@@ -257,10 +259,10 @@ def page() -> str:
     if order != ("SCAN t-i", "DivE", "VSE+2AD") or not by_label.loc[list(PAIRS), "rsum"].min() > alone["rsum"].max():
         raise SystemExit(f"error: {TEXT.name} speaks of other methods than the rows: {order} are the best.")
     flickr, known = photographs.set_index("label")["rsum"], noise_on_photographs(today, photographs)
-    last = {*photographs["label"].tail(2)}
-    ahead = flickr["VSE+2AD"] - flickr["VSE∞"]
-    if not 0 < ahead < known["more"] or not flickr["VSE∞"] > flickr["DivE"] or last != {"PCME", "PCME++"}:
+    if {*photographs["label"].tail(2)} != {"PCME", "PCME++"}:
         raise SystemExit(f"error: {TEXT.name} has another order on photographs than {flickr.to_dict()}.")
+    ahead = flickr[["DivE", "VSE+2AD"]] - flickr["VSE∞"]
+    beside = ahead.map(lambda d: "not told from" if abs(d) < known["more"] else "above" if d > 0 else "below")
     width = decision.verdicts(today, CAPACITY_CLAIMS).set_index("claim")
     if width["verdict"].tolist() != ["held", "held", "undecided"]:
         raise SystemExit(f"error: {TEXT.name} says otherwise of width than {width['verdict'].to_dict()}.")
@@ -282,6 +284,7 @@ def page() -> str:
         alpha=means["α"],
         k=means["K"],
         flickr=flickr.to_dict(),
+        beside=beside.to_dict(),
         five=flickr.iloc[0] - flickr.iloc[4],
         gap_flickr=flickr["DivE"] - flickr["VSE++"],
         gap_scenes=by_label.loc["DivE", "rsum"] - by_label.loc["VSE++", "rsum"],

@@ -30,8 +30,8 @@ from xmr_study.records import column
 LEVEL, MOST_PRIOR = 0.025, 4.0  # of each one-sided test; degrees of freedom that other comparisons may lend
 EQUAL_RSUM, EQUAL_POINTS = 3.0, 1.0  # differences of RSUM, and of any other percentage, that count as none
 COLUMNS = [
-    "claim", "source", "sentence", "runs", "worlds", "effect", "low", "high", "p held", "p contradicted", "p equal",
-    "verdict", "by world",
+    "claim", "source", "sentence", "runs", "worlds", "effect", "low", "high", "p held", "p contradicted",
+    "p equivalent", "verdict", "by world",
 ]  # fmt: skip
 
 
@@ -75,7 +75,8 @@ def compare(rows: pd.DataFrame, claim: Claim) -> list[Comparison]:
     ambiguity count."""
     m, rows = claim.measure, rows[(rows["ambiguity"] == DEFAULT_AMBIGUITY) & (rows["dataset"] == "scenes")]
     sides = [[canonical().get(label, label) for label in side] for side in (claim.above, claim.below)]
-    if not {*columns_of(m, rows)} <= {*rows} or not {*sides[0], *sides[1]} <= {*rows["label"]}:
+    numbers = columns_of(m, rows)
+    if not {*numbers} <= {*rows} or not {*sides[0], *sides[1]} <= {*rows.dropna(subset=numbers)["label"]}:
         return []
     pairs = [((a,), (b,) if b else ()) for a in sides[0] for b in sides[1] or ("",)]
     out = []
@@ -319,7 +320,7 @@ def moderated(comparisons: Sequence[Comparison]) -> list[Estimate]:
 
 def claim_p(tests: Sequence[Estimate], margin: float = 0.0, bound: float = 0.0) -> tuple[float, float, float]:
     """p of 'held' (all comparisons on the claimed side: intersection–union), of 'contradicted' (one on the other:
-    Holm within the claim) and of 'equal' (all within ±margin without the bound: two one-sided tests each; 1 for no
+    Holm within the claim) and of 'equivalent' (all within ±margin without the bound: two one-sided tests each; 1 for no
     margin)."""
     held = max(t.above(0) for t in tests)
     contradicted = min(1.0, len(tests) * min(t.below(0) for t in tests))
@@ -339,8 +340,8 @@ def verdicts(rows: pd.DataFrame, claims: Iterable[Claim]) -> pd.DataFrame:
     else the first word of the source) are corrected together (Holm), each of the three words apart.
 
     effect, low, high: of the comparison that decides, above − below, with its uncorrected interval. by world: its
-    means. verdict: held, contradicted, equal or undecided; 'no verdict yet' before all planned runs; 'not measured'
-    without rows. rows: of records.read; those of WORLDS decide.
+    means. verdict: held, contradicted, equivalent or undecided; 'no verdict yet' before all planned runs; 'not
+    measured' without rows. rows: of records.read; those of WORLDS decide.
     """
     claims, rows = list(claims), rows[rows["world"].isin(WORLDS)]
     compared = {c.id: compare(rows, c) for c in claims}
@@ -362,7 +363,7 @@ def verdicts(rows: pd.DataFrame, claims: Iterable[Claim]) -> pd.DataFrame:
             margin = EQUAL_RSUM if c.measure.metric == RSUM.metric else EQUAL_POINTS
             # without points (a rank correlation, nats), or another side, nothing counts as no difference
             p = claim_p(own, margin if c.measure.factor == 100 and c.below else 0.0, c.bound)
-            line |= dict(zip(("p held", "p contradicted", "p equal"), p, strict=True)) | {"verdict": "undecided"}
+            line |= dict(zip(("p held", "p contradicted", "p equivalent"), p, strict=True)) | {"verdict": "undecided"}
             n = min(range(len(own)), key=lambda i: own[i].mean / own[i].error)
             differences = compared[c.id][n].differences
             sign = -1 if c.smaller else 1  # shown as they are, and not as they were turned
@@ -374,7 +375,7 @@ def verdicts(rows: pd.DataFrame, claims: Iterable[Claim]) -> pd.DataFrame:
     table = pd.DataFrame(lines, columns=COLUMNS)
     families = [c.family or c.source.split(",")[0] for c in claims]
     for _, own in table[table["verdict"] != "not measured"].groupby(pd.Series(families, table.index)):
-        for word in ("equal", "contradicted", "held"):  # the later word stands
+        for word in ("equivalent", "contradicted", "held"):  # the later word stands
             sure = holm(own[f"p {word}"].astype(float).fillna(1.0)) <= LEVEL  # what has no verdict yet counts too
             table.loc[own.index[sure], "verdict"] = word
     return table

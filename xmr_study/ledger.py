@@ -49,14 +49,14 @@ def _of_today(before: pd.DataFrame) -> pd.DataFrame:
     told = [*zip(CAPACITY, decision.verdicts(rows, CAPACITY).to_dict("records"), strict=True)]
     told += zip(CLAIMS, decision.verdicts(rows, CLAIMS).to_dict("records"), strict=True)
     for claim, own in told:
-        if (verdict := {"equal": "equivalent"}.get(own["verdict"], own["verdict"])) not in DECIDED:
+        if own["verdict"] not in DECIDED:
             continue
         whose = before.loc[claim.id, list(ours)].to_dict() if claim.id in before.index else ours
         of_claim = whose | {"claim": claim.id, "source": claim.source, "sentence": claim.sentence, "bound": claim.bound}
         said = {"measure": claim.rule_text(), "corpus": "scenes (today's protocol)", "kind": "confirmatory"}
-        said |= {"claimed": "below" if claim.smaller else "above", "verdict": verdict, "seeds": own["runs"]}
+        said |= {"claimed": "below" if claim.smaller else "above", "seeds": own["runs"]}
         said |= {"digits": claim.measure.digits, "needs": decision.needed(claim), "p": own["p held"]}
-        lines.append(of_claim | said | {name: own[name] for name in ("effect", "low", "high", "worlds")})
+        lines.append(of_claim | said | {name: own[name] for name in ("verdict", "effect", "low", "high", "worlds")})
     return pd.DataFrame(lines, columns=COLUMNS)
 
 

@@ -18,6 +18,7 @@ from xmr_study.variants import comparison, labelled
 
 PARTS = (
     "length", "tuning", "capacity", "comparison", "hinge", "ambiguity", "pairs", "photographs, rate", "photographs",
+    "sets",
 )  # fmt: skip
 KEY = ["label", "epochs", "lr", "world", "seed", "ambiguity", "dataset"]  # what tells the rows of runs apart
 LENGTHS, MOST_GAIN = (72, 144), 3.0  # epochs; what doubling the shorter may add, points of RSUM
@@ -33,6 +34,8 @@ FIELDS = {"PCME with word drop": {"word_drop": 0.1}, "PCME++": {"objective": "in
 CAPACITY = ("VSE∞, 4 × wider", "DivE, 4 × 16", "VSE∞, 16 × wider", "VSE∞, 16 × wider, DivE's time")
 CROSSED = ("VSE+2AD, 4 × wider", "DivE, 1 × 256", "DivE, 2 × 128")
 CONTROLS = ("DivE", "VSE∞", "VSE+2AD")
+# DivE's Table 3: what makes its elements, and how sets are compared.
+SETS = ("MP, slots", "smooth-Chamfer, PIE-Net", "smooth-Chamfer, transformer", "MIL, slots", "Chamfer, slots")
 
 # The same images captioned more and more vaguely; who trains on them, by which objective, and what becomes of the true
 # pairs that nobody annotated. A hinge is tuned first, on its rate and on the epochs in which it sees all negatives. All
@@ -263,7 +266,7 @@ def _jobs(rows: pd.DataFrame, assumed: bool) -> Iterator[Job]:
     rates = {label: chosen_rate(rows, label, epochs) or (RATE if assumed else None) for label in light()}
     decided = (
         ("capacity", (*CONTROLS, *CAPACITY), WORLDS[:2]), ("capacity", CROSSED, WORLDS[:1]),
-        ("comparison", light(), WORLDS),
+        ("comparison", light(), WORLDS), ("sets", ("DivE", *SETS), WORLDS[:2]),
     )  # fmt: skip
     for part, names, worlds in decided:
         for seed, world, label in product(range(SEEDS), worlds, names):
@@ -305,12 +308,12 @@ def variant_of(label: str) -> str:
 
 
 def step_ms(label: str) -> int:
-    """STEP_MS of the method that a label trains.
+    """STEP_MS of the method that a label trains, or varies.
 
     >>> step_ms("DivE, hinge, left out"), step_ms("VSE∞, 16 × wider, DivE's time")
     (36, 124)
     """
-    return STEP_MS[max((name for name in STEP_MS if label.startswith(name)), key=len)]
+    return STEP_MS[max((name for name in STEP_MS if label.startswith(name)), key=len, default="DivE")]
 
 
 def _warm_ups(epochs: int) -> list[int]:

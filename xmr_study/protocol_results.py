@@ -12,22 +12,7 @@ from xmr_study.protocol import canonical, variants
 from xmr_study.tidy import latest
 
 FOLDER = tidy.carried("reports") / "protocol"
-EPOCHS, LONGER, SHORTER = 72, 144, (8, 24)
 DECIDING, SEEDS = (1, 2), 5
-
-
-def budget_label(label: str, epochs: int) -> str:
-    """The label of a run of another number of epochs than EPOCHS: 'DivE, 8 epochs'."""
-    return f"{label}, {epochs} epochs"
-
-
-def run_label(label: str) -> str:
-    """The label without the ending of a run that was made longer because the first was not converged.
-
-    >>> run_label("DivE, 144 epochs"), run_label("DivE, 8 epochs")
-    ('DivE', 'DivE, 8 epochs')
-    """
-    return label.removesuffix(budget_label("", LONGER))
 
 
 def protocol_rows(folder: Path = FOLDER) -> pd.DataFrame:
@@ -43,33 +28,18 @@ def ablation_rows(folder: Path = FOLDER) -> pd.DataFrame:
 
 
 def deciding(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows that compare methods, on the worlds on which nothing was chosen: without budget curves; of a
-    label that was run longer those rows only (`longest`); and each under every label that means the same run.
+    """The rows that compare methods, on the worlds on which nothing was chosen: the longest runs of every label, also
+    under every other label that means the same run.
 
     >>> deciding(pd.DataFrame(columns=list(tidy.COLUMNS))).empty
     True
     """
-    rows = longest(rows)
-    worlds = rows["world"].astype(int).isin(DECIDING)
+    longest = rows["epochs"] == rows.groupby("variant")["epochs"].transform("max")
     named = [name for name in rows["variant"].unique() if {*name.split(" + ")} <= {*canonical()}]  # and ensembles
-    own = rows[worlds & rows["variant"].isin(named)]
+    own = rows[longest & rows["world"].astype(int).isin(DECIDING) & rows["variant"].isin(named)]
     aliases = [(label, first) for label, first in canonical().items() if label != first]
     more = [own[own["variant"] == first].assign(variant=label) for label, first in aliases]
     return pd.concat([own, *more], ignore_index=True)
-
-
-def longest(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows without those of a label that was run longer, because it was not converged; these stand under the label
-    itself.
-
-    >>> rows = pd.DataFrame({"variant": ["DivE", "DivE, 144 epochs", "SAF"], "seed": [0, 1, 2]})
-    >>> longest(rows).values.tolist()
-    [['DivE', 1], ['SAF', 2]]
-    """
-    names = rows["variant"].astype(str)
-    stem = names.map({name: run_label(name) for name in names.unique()})
-    kept = (names != stem) | ~stem.isin(set(stem[names != stem]))
-    return rows[kept].assign(variant=stem[kept]).reset_index(drop=True)
 
 
 # What every method reached and what it cost, from rows of results: quality with intervals that carry seeds, worlds
@@ -148,28 +118,19 @@ def method_results(rows: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
 
 def budget_points(rows: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     """Annotated RSUM of a name on the worlds of scenes that decide after each budget of epochs, each a run of its own:
-    label, epochs, seeds, seconds (epochs times the median seconds of an epoch in the longest runs, for the others may
-    come from another machine), rsum (mean), low, high (its lowest and its highest seed). Only seeds that all budgets of
-    a name have; a name with one budget has no curve, and is left out. rows: of protocol_rows.
+    label, epochs, seeds, rsum (mean). Only seeds that all budgets of a name have; a name with one budget is left out.
+    rows: of protocol_rows.
 
-    >>> budget_points(pd.DataFrame(columns=["variant", "world"]), ["DivE"]).empty
+    >>> budget_points(pd.DataFrame(columns=["variant", "world", "epochs"]), ["DivE"]).empty
     True
     """
     rows, lines = rows[rows["world"].astype(int).isin(DECIDING)], []
     for name in names:
-        allowed = [name, *(budget_label(name, n) for n in (*SHORTER, EPOCHS, LONGER))]
-        own = rows[rows["variant"].isin(allowed)]
-        by_budget = dict(list(own.groupby(own["epochs"].astype(int)))) if len(own) else {}
-        if len(by_budget) < 2:
-            continue
-        values = {n: seed_values(part.assign(variant=name))[name]["value"] for n, part in by_budget.items()}
-        common = sorted(set.intersection(*(set(value.index) for value in values.values())))
-        longest = by_budget[max(by_budget)].drop_duplicates("run_id")
-        pace = float((longest["train_seconds"].astype(float) / longest["epochs"].astype(int)).median())
-        for epochs, value in values.items() if common else ():
-            value = value[common]
-            lines.append((name, epochs, len(value), epochs * pace, value.mean(), value.min(), value.max()))
-    return pd.DataFrame(lines, columns=["label", "epochs", "seeds", "seconds", "rsum", "low", "high"])
+        budgets = rows[rows["variant"] == name].groupby("epochs")
+        values = {epochs: seed_values(own)[name]["value"] for epochs, own in budgets}
+        common = sorted(set.intersection(*({*value.index} for value in values.values()))) if len(values) > 1 else []
+        lines += [(name, n, len(common), value[common].mean()) for n, value in values.items() if common]
+    return pd.DataFrame(lines, columns=["label", "epochs", "seeds", "rsum"])
 
 
 # The variants of a method of the protocol, and the curve over a setting that a paper sweeps.

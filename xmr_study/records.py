@@ -20,6 +20,7 @@ from xmr_core.base import files
 from xmr_core.base.errors import DamagedFile
 from xmr_core.base.fingerprint import content_hash
 from xmr_core.base.machine import processor
+from xmr_core.base.types import EmbeddingSet
 from xmr_core.data.prepare import prepare
 from xmr_core.data.scenes.corpus import DEFAULT_AMBIGUITY
 from xmr_core.evaluation.analysis.representations import encode_split, set_spread
@@ -27,6 +28,7 @@ from xmr_core.evaluation.evaluate import evaluate
 from xmr_core.evaluation.metrics import FULL, Protocol
 from xmr_core.models.load import SHIPPED, model_of
 from xmr_core.training.runs.folder import TrainedRun
+from xmr_study.analysis import neighbourhood
 from xmr_study.measures import answers_known
 from xmr_study.protocol import KEY, WORLDS, Job, labels, variant_of, variants
 from xmr_study.tidy import carried
@@ -139,6 +141,9 @@ def measured(run: TrainedRun) -> tuple[dict[str, float], UInt16[np.ndarray, "r q
     numbers = {column(r.relevance, r.direction, r.metric, r.k): r.value for r in table.itertuples()}
     known = answers_known(run) if drawn else {}
     numbers |= {column("", "captions", name): value for name, value in known.items()}
+    if drawn and isinstance(images, EmbeddingSet):
+        on_test = encode_split(method, run.prepared().splits["test"])
+        numbers[column("", "", "same_slot_share")] = neighbourhood(*on_test)["same element"] / 100
     per_query = evaluation.per_query
     first = [per_query.loc[per_query["relevance"] == kind, "first_rank"].to_numpy(np.uint16) for kind in KINDS]
     first = [own for own in first if len(own)]

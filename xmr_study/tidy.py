@@ -86,11 +86,6 @@ def write(table: pd.DataFrame, path: Path | str) -> None:
     storage.write_atomic(path, table.to_csv(index=False, float_format="%.9g"))
 
 
-def _runs(path: Path) -> pd.DataFrame:
-    """The file of runs beside `path`, each run once."""
-    return _read(_runs_file(path), _TEXTS, "run_id").drop_duplicates("run_id")
-
-
 def _read(path: Path, types: object, *columns: str) -> pd.DataFrame:
     try:
         table = pd.read_csv(io.BytesIO(read_regular(path)), dtype=types, keep_default_na=False)
@@ -111,7 +106,7 @@ def read(path: Path | str) -> pd.DataFrame:
     path = Path(path)
     table = _read(path, _TEXTS)
     if "run_id" in table and "method" not in table and _runs_file(path).exists():
-        runs = _runs(path)
+        runs = _read(_runs_file(path), _TEXTS, "run_id").drop_duplicates("run_id")
         if not table["run_id"].isin(runs["run_id"]).all():
             raise DamagedFile(f"{_runs_file(path)} lacks runs of {path.name}. Fetch both files of one commit.")
         table = table.merge(runs, on="run_id", how="left")

@@ -62,7 +62,7 @@ assert not any(name.startswith("xmr_") for name in sys.modules)
 """
 
 
-@pytest.mark.parametrize(("name", "lora"), [("bert", 0), ("bert", 2), ("gpt2", 0)])
+@pytest.mark.parametrize(("name", "lora"), [("bert", 2), ("gpt2", 0)])
 def test_sentence_transformers_reads_the_captions_side(zoo, tmp_path, name, lora):
     model = trained("vse++", text_model=zoo[name], fine_tune="text", d=8, lora=lora)
     folder = model.export(tmp_path / "out", "sentence-transformers")
@@ -71,8 +71,9 @@ def test_sentence_transformers_reads_the_captions_side(zoo, tmp_path, name, lora
     np.testing.assert_allclose(np.load(saved), model.encode_texts(TEXTS).x.numpy(), atol=2e-6)
 
 
-@pytest.mark.parametrize("method", ["clip", "dive", "maxsim"])
-@pytest.mark.parametrize("name", ["clip", "siglip"])
+@pytest.mark.parametrize(
+    ("name", "method"), [("clip", "clip"), ("clip", "maxsim"), ("siglip", "clip"), ("siglip", "dive")]
+)
 def test_onnxruntime_computes_the_same_representations(zoo, tmp_path, name, method):
     import onnxruntime
 

@@ -56,6 +56,8 @@ def test_runs_are_paired_by_world_seed_and_processor():
     assert not len(compare(other, claim())[0].differences), "no pair of one processor"
     both = compare(pd.concat([table, rows({"c": [[0.0, 0.0], [0.0, 0.0]]})]), claim(below=("b", "c")))
     assert [c.name for c in both] == ["a against b", "a against c"] and both[1].differences.iloc[0] == pytest.approx(10)
+    asked = table.assign(**{"exhaustive i2t map_at_r": [0.1] * 4 + [np.nan] * 4})  # of b nobody asked it
+    assert compare(asked, claim(measure=MAP)) == [] and len(compare(asked, claim(measure=MAP, below=()))) == 1
     (mean,) = compare(table, claim(rule="means", above=("a", "b"), below=()))
     assert mean.differences.iloc[0] == pytest.approx(5.5)
     assert not compare(table, claim(below=("nobody",))) and not compare(table, claim(measure=MAP))
@@ -214,7 +216,7 @@ def shifted(by: float) -> list[list[float]]:
 @pytest.mark.parametrize(
     ("effects", "word"),
     [((20.0,), "held"), ((-20.0,), "contradicted"), ((20.0, 20.0), "held"), ((20.0, -20.0), "contradicted"),
-     ((20.0, 0.0), "undecided"), ((0.5, -0.5), "equal"), ((20.0, 0.5), "undecided")],
+     ((20.0, 0.0), "undecided"), ((0.5, -0.5), "equivalent"), ((20.0, 0.5), "undecided")],
 )  # fmt: skip
 def test_a_claim_needs_all_its_comparisons_and_falls_by_one(effects, word):
     names = [f"b{n}" for n in range(len(effects))]
@@ -233,7 +235,7 @@ def test_a_claim_needs_all_its_comparisons_and_falls_by_one(effects, word):
 @pytest.mark.parametrize(
     ("measure", "by", "word"),
     [
-        (MAP, 0.1, "equal"),
+        (MAP, 0.1, "equivalent"),
         (MAP, 0.6, "undecided"),
         (MAP, 2.0, "held"),
         (Measure("ρ", "", "i2t", "rho"), 0.1, "undecided"),
@@ -256,7 +258,7 @@ def test_claims_of_a_paper_are_corrected_together_and_no_others():
         if 0.01 < line["p held"] < 0.02:
             alone = table
             break
-    assert alone is not None and verdicts(alone, [claim()])["verdict"].item() in ("held", "equal")
+    assert alone is not None and verdicts(alone, [claim()])["verdict"].item() in ("held", "equivalent")
     others = [claim(id=f"o{n}", above=("c",)) for n in (1, 2)]
     same = verdicts(alone, [claim(), *others]).set_index("claim")
     p = same.loc["c", "p held"]
@@ -276,8 +278,8 @@ def test_the_effect_of_a_claim_is_shown_as_it_is_and_not_as_it_was_turned():
 def test_a_bound_says_nothing_about_being_equal():
     table = rows({"a": shifted(400.0), "b": [[405.0] * 3] * 4})
     line = verdicts(table, [claim(bound=-5.0)]).iloc[0]
-    assert line["verdict"] == "undecided" and line["p equal"] > 0.9, "5 points below is not equal"
-    assert verdicts(rows({"a": [[0.0, 0.1, -0.1]] * 4}), [claim(below=())])["p equal"].item() == 1, "to nothing"
+    assert line["verdict"] == "undecided" and line["p equivalent"] > 0.9, "5 points below is not equal"
+    assert verdicts(rows({"a": [[0.0, 0.1, -0.1]] * 4}), [claim(below=())])["p equivalent"].item() == 1, "to nothing"
 
 
 def test_there_is_no_verdict_before_all_planned_runs_and_none_from_the_world_that_chose():

@@ -258,6 +258,12 @@ def test_what_is_measured_is_the_mean_over_galleries_with_the_rank_of_every_quer
         wanted = np.mean([sum(g[kind, d, k] for d in (0, 1) for k in (1, 5, 10)) for g in per_gallery])
         assert numbers[f"{kind} both rsum"] == pytest.approx(wanted)
     assert numbers["images log_circular_variance"] < 0
+    sets = [items.x.detach().numpy().astype(np.float64) for items in encode_split(run.method(), split)]
+    slot = np.concatenate([np.tile(np.arange(own.shape[1]), len(own)) for own in sets])
+    unit = np.concatenate([own.reshape(-1, own.shape[-1]) for own in sets])
+    unit /= np.linalg.norm(unit, axis=1, keepdims=True)
+    nearest = [max((c, j) for j, c in enumerate(unit @ unit[n]) if j != n)[1] for n in range(len(unit))]
+    assert numbers["same_slot_share"] == pytest.approx(np.mean(slot == slot[nearest]))
 
 
 @pytest.mark.slow

@@ -54,7 +54,7 @@ def compared() -> pd.DataFrame:
     for name, values in VALUES.items():
         for n in (8, 24):
             less = [v - 500 / n for v in values[:2]]
-            parts.append(rows(f"{name}, {n} epochs", less, epochs=n, train_seconds=seconds[name] * n / 72))
+            parts.append(rows(name, less, epochs=n, train_seconds=seconds[name] * n / 72))
     return pd.concat(parts, ignore_index=True)
 
 
@@ -179,7 +179,7 @@ def test_budgets_have_common_seeds():
     assert set(points["seeds"]) == {2} and len(points) == 9
     last = points[(points["label"] == "DivE") & (points["epochs"] == 72)].iloc[0]
     assert last["rsum"] == pytest.approx((470 + 468) / 2), "the two seeds that the curve has"
-    more = own[own["variant"] == "DivE"].assign(variant="DivE, 144 epochs", epochs=144)
+    more = own[(own["variant"] == "DivE") & (own["epochs"] == 72)].assign(epochs=144)
     longer = budget_points(pd.concat([own, more.assign(run_id="l" + more["run_id"])]), list(VALUES))
     assert sorted(longer.loc[longer["label"] == "DivE", "epochs"]) == [8, 24, 72, 144], "72 epochs are a point, too"
 
@@ -188,7 +188,7 @@ def test_a_swept_setting_has_common_seeds():
     control = [484.0, 500.0, 490.0, 480.0, 486.0, 502.0, 470.0]
     table = pd.concat(
         [
-            rows("DivE", [300.0] * 5), rows("DivE, 144 epochs", control, epochs=144),
+            rows("DivE", [300.0] * 5), rows("DivE", control, epochs=144),
             rows("α=1", [v - 50 for v in control[:5]], epochs=144), rows("α=2", control[:3], epochs=144),
             rows("α=64", [v + 4 for v in control[:5]], epochs=144), rows("VSE∞", [450.0] * 5),
         ],

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from xmr_core.base.errors import require_choice
 
 RULES = ("each", "means")
-JOIN = " + "  # between the labels of an ensemble's members
 
 
 @dataclass(frozen=True)
