@@ -85,6 +85,7 @@ def test_a_folder_without_faults_has_none(flickr):
     report = check_corpus("flickr8k", load_flickr8k, flickr)
     text = report.text()
     assert report.usable and not report.tolerated and "\nIt can be trained on, but:\n" in text and "pretrained" in text
+    assert "2 images of val cannot tell which epoch is best" in text
     assert report.splits.loc["train"].tolist() == [8, 40, 5, 5, 5, 8, 8, 8] and "12 images, 60 captions" in text
     assert "words: 14 in train; 12.5% of those in val and test are others" in text and "images decoded: 12" in text
     assert "  10.jpg  A dog number 10 runs in way 1 ." in text

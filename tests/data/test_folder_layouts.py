@@ -266,6 +266,22 @@ def test_captions_of_one_person_apply_to_all_images_of_it(scenes, tmp_path):
     assert list(load_folder(tmp_path).relevance_sets) == ["annotated"], "one person everywhere is none"
 
 
+def test_numbers_of_an_images_captions_are_no_persons(scenes, tmp_path):
+    save(tmp_path, scenes)
+    rows = [{"image": n, "id": k, "caption": t} for n, _, _, ts in scenes[1:] for k, t in enumerate(ts)]
+    pd.DataFrame(rows).drop(index=1).to_csv(tmp_path / "captions.csv", index=False)  # one image has no captions
+    assert list(load_folder(tmp_path).relevance_sets) == ["annotated"]
+
+
+def test_names_that_differ_in_the_case_of_their_suffix_are_told_apart(tmp_path):
+    names, texts = ["b.JPG", "b.jpg", "c.JPG", "c.jpg"], ["one dog", "two dogs", "one cat", "two cats"]
+    for n, name in enumerate(names):
+        Image.new("RGB", (8, 8), (40 * n, 0, 0)).save(tmp_path / name)
+    pd.DataFrame({"image": names, "caption": texts}).to_csv(tmp_path / "captions.csv", index=False)
+    captions = load_folder(tmp_path).captions
+    assert dict(zip(captions["image_id"], captions["text"], strict=True)) == dict(zip(names, texts, strict=True))
+
+
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [

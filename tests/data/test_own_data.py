@@ -1,6 +1,7 @@
 """Data of a user's own: arrays in memory, readers and frozen extractors by name, and any method trained on them."""
 
 import sys
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -250,6 +251,19 @@ def test_captions_of_any_kind_and_features_of_any_order_of_bytes_are_taken():
     for given in (iter(captions[:20]), pd.Series(captions[:20], index=range(100, 120))):
         assert data.from_arrays(features, given).fingerprint == plain.fingerprint
     assert data.from_arrays(features.astype(">f4"), captions[:20]).features.dtype.isnative
+
+
+def test_images_that_stand_several_times_in_a_row_are_told():
+    features, captions, _ = arrays(20)
+    with pytest.warns(UserWarning, match="every image stands 5 times in a row"):
+        data.from_arrays(np.repeat(features[:20], 5, axis=0), [*captions[:20]] * 5)
+    model, drawn = xmr.load("shipped:vse++", device="cpu"), data.load_scenes("tiny")
+    pixels = drawn.read_pixels(range(4))
+    with pytest.warns(UserWarning, match="every image stands 5 times in a row"):
+        model.evaluate(images=np.repeat(pixels, 5, axis=0), captions=drawn.captions["text"].iloc[:20])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        data.from_arrays(np.concatenate([features[:1], features[:19]]), captions[:20])  # two that are alike
 
 
 def test_a_dotted_name_in_a_folder_of_a_model_runs_no_code(tmp_path, monkeypatch):

@@ -146,6 +146,7 @@ def one_image_of_two(folder: Path) -> None:
 REFUSED = {
     "array of another length": (spoil_array(lambda a: a[:7]), "7 rows and dev_caps.txt 10 lines"),
     "one image five times and five others": (one_image_of_two, r"rows 5 to 9 are not one image five times"),
+    "one image ten times": (spoil_array(lambda a: a[[0] * 10]), "an image stands in more than 5 rows"),
     "one vector an image": (spoil_array(lambda a: a[:, 0]), r"shape \(10, 4\); \(rows, regions, width\) is needed"),
     "another width": (spoil_array(lambda a: a[:, :, :3]), "other numbers an image in every split"),
     "NaN": (spoil_array(with_one_nan), r"dev_ims\.npy: 1 of 2 images hold NaN or infinity, the first in row 5"),

@@ -129,6 +129,18 @@ def test_marks_change_r_precision_of_judged_queries_alone(path):
     assert r_precision()[1]["judgments"] == 2, "a typed sentence is no caption of the corpus"
 
 
+def test_a_judged_image_keeps_its_other_captions(path):
+    owner = np.repeat(np.arange(3), 5)
+    base = Relevance.from_pairs([(f"c{n}", f"i{i}") for n, i in enumerate(owner)], [f"c{n}" for n in range(15)],
+                                ["i0", "i1", "i2"])  # fmt: skip
+    judgments = Judgments.read(path)
+    judgments.mark(QUERY, IMAGE, "right")  # c0, of i0, fits i1 too
+    judgments.mark(("caption", "c1"), ("images", "i0"), "wrong")
+    both = judgments.corrected(base)
+    assert [own.tolist() for own in both] == [[0, 1], [], *[[]] * 13]
+    assert [own.tolist() for own in both.transpose()] == [[0, 2, 3, 4], [0, 5, 6, 7, 8, 9], []]
+
+
 def test_qrels_are_read_by_other_programs(path):
     judgments = Judgments.read(path)
     judgments.mark(("text", "two dogs"), ("images", "my photos/a 1.jpg"), "right")

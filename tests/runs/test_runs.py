@@ -11,10 +11,12 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from tiny import tiny_config
 
+import xmr_core as xmr
 from xmr_core.base import files
 from xmr_core.base.errors import DamagedFile
 from xmr_core.evaluation.analysis.representations import encode_split
@@ -197,6 +199,18 @@ def finished(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XMR_HOME", str(tmp_path_factory.mktemp("finished")))
         yield [train_or_load(tiny_config(epochs=1, **change)) for change in ({}, {"alpha": 2.0})]
+
+
+def test_ids_stay_as_they_are(own_home):
+    drawn = xmr.data.load_scenes("tiny")
+    pixels, texts = drawn.read_pixels(range(30)), drawn.captions["text"].iloc[::5]
+    rows = [{"image": pixels[n], "image_id": f"{n:04}", "caption_id": f"{n + 100}", "caption": texts.iloc[n],
+             "split": ("train", "val", "test")[n % 3]} for n in range(30)]  # fmt: skip
+    corpus = xmr.data.from_frame(pd.DataFrame(rows), name="numbers")
+    config = tiny_config(epochs=1).replace(data=xmr.data.config_for(corpus, features="cells"))
+    for run in (train_or_load(config), load(train_or_load(config).id)):
+        queries = run.per_query[run.per_query["relevance"] == "annotated"].groupby("direction")["query"].agg(list)
+        assert queries["i2t"] == [f"{n:04}" for n in range(2, 30, 3)] and queries["t2i"][0] == "102"
 
 
 def copied(run, home):

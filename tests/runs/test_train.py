@@ -123,6 +123,13 @@ def test_the_loss_falls_and_one_seed_is_one_result():
     assert same(a, b) and not same(a, c)
 
 
+def test_validation_that_cannot_choose_an_epoch_is_told():
+    with pytest.warns(UserWarning, match="validation is best in 4 of 4 epochs alike.* epoch 0"):
+        run(epochs=4, validate=lambda method: {"value": 6.0})
+    values = iter([1.0, 2.0, 2.0, 1.0])
+    assert not run(epochs=4, validate=lambda method: {"value": next(values)})[1].messages
+
+
 def put(owner, name, value):
     """A context in which an attribute is set."""
 

@@ -108,9 +108,21 @@ def test_ids_align_a_relevance_or_are_refused():
     with pytest.raises(BadInput, match="name ids of the Relevance"):
         rank_metrics(SCORES, own, query_ids=[*names[:6], "x"])
     first = Relevance.from_matrix(RELEVANT.T, range(9), range(7))
-    for other in (replace(first, query_ids=first.query_ids.astype(str)), replace(first, gallery_ids=np.arange(7) + 7)):
-        with pytest.raises(BadInput, match="shares none of its"):
+    others = replace(first, query_ids=first.query_ids.astype(str)), replace(first, gallery_ids=np.arange(7) + 7)
+    for other in (*others, replace(first, query_ids=first.query_ids + 1)):  # positions where ids are rows
+        with pytest.raises(BadInput, match="that the first kind lacks"):
             evaluate_scores(SCORES, {"annotated": first, "other": other})
+    more = Relevance.from_matrix(np.eye(12, 9, dtype=bool), range(12), range(9))  # of all, where a part is ranked
+    assert "more" in {*evaluate_scores(SCORES, {"annotated": first, "more": more}).per_query["relevance"]}
+
+
+def test_entries_of_a_sparse_matrix_that_repeat_are_one():
+    grades, scores = np.array([[2, 0, 1]]), np.array([[1.0, 2.0, 3.0]])
+    coo = sparse.coo_array(([1, 1, 1], ([0, 0, 0], [0, 0, 2])), shape=(1, 3))
+    assert rank_metrics(scores, coo, more=["nDCG"]) == rank_metrics(scores, grades, more=["nDCG"])
+    with pytest.raises(BadInput, match="only True and False"):
+        rank_metrics(scores, coo)
+    assert len(coo.data) == 3, "what was given stays as it was"
 
 
 def test_a_first_relevance_may_be_many_to_many():

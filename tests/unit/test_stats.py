@@ -106,6 +106,7 @@ def test_holm():
         (lambda: bootstrap_interval([(np.ones(2), np.arange(3))]), "one image for each value"),
         (lambda: image_error([(np.array([1.0, 0.0]), np.array([-1, 4]))]), "no single image"),
         (lambda: paired_permutation(np.ones(2), np.ones(3), np.arange(2)), "one length"),
+        (lambda: paired_permutation(np.ones(2), np.zeros(2), np.array([-1, -1])), "no single image"),
         (lambda: bootstrap_interval([(np.array([1.0, np.nan]), np.arange(2))]), "numbers"),
     ],
 )

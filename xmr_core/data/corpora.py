@@ -2,6 +2,7 @@
 
 import pkgutil
 import re
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 
 import numpy as np
@@ -119,8 +120,8 @@ def from_arrays(
     """A Corpus of your own features and captions, on which every method can be trained.
 
     features: of images, numpy or torch, "n l e" (l local elements per image) or "n e" (one vector per image, read as
-        one local element). captions: texts, or a list of texts for each image. image_of: for each caption the row of
-        its image; None: caption j describes image j.
+        one local element); not copied, so what changes them changes the corpus. captions: texts, or a list of texts for
+        each image. image_of: for each caption the row of its image; None: caption j describes image j.
     splits: 'train', 'val' or 'test' for each image, or one word for all, which can be evaluated and not trained on; or
         the share of each split, by default 0.8, 0.1 and 0.1, which are drawn once and for all from the number of
         images. name: of the corpus, for tables and names of runs.
@@ -146,6 +147,7 @@ def from_arrays(
         got = f"got {array.dtype} of {array.shape}"
         raise BadInput(f"features must be floats of shape (n, l, e) or (n, e), all of them finite; {got}.")
     array = array if array.ndim == 3 else array[:, None]
+    warn_of_copies(array)
     n, texts = len(array), [None] if isinstance(captions, str) else in_order(captions, "captions")
     if texts and image_of is None and all(isinstance(own, list | tuple | np.ndarray | pd.Series) for own in texts):
         image_of = np.repeat(np.arange(len(texts)), [len(own) for own in texts])
@@ -183,6 +185,15 @@ def from_arrays(
         about={"cells": array.shape[1], "width": array.shape[2], "ordered_cells": ordered},
     )
     return corpus
+
+
+def warn_of_copies(images: Sequence) -> None:
+    """Warn where every image stands several times in a row, as in SCAN's files: copies would count as wrong answers to
+    each other's captions, and fall into different splits."""
+    times = next((n for n in range(1, len(images)) if not np.array_equal(images[n], images[0])), 1)
+    if times > 1 and all(np.array_equal(images[n], images[n - n % times]) for n in range(len(images))):
+        message = f"every image stands {times} times in a row. Give it once, and its captions as a list"
+        warnings.warn(f"{message}, or image_of.", stacklevel=3)
 
 
 def in_order(items, what: str) -> list:

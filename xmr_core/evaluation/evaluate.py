@@ -159,9 +159,13 @@ def _by_kind(relevances: object, shape: tuple[int, int]) -> dict[str, Relevance]
             if own is not None:
                 relevance = replace(relevance, query_ids=own.query_ids, gallery_ids=own.gallery_ids)
         for ids in ("query_ids", "gallery_ids") if own is not None and len(relevance.indices) else ():
-            first, other = getattr(own, ids).tolist(), getattr(relevance, ids).tolist()
-            if {*first}.isdisjoint(other):
-                raise BadInput(f"{kind!r} shares none of its {ids} with the first kind: {other[0]!r}, {first[0]!r} ...")
+            first, other = ({*getattr(r, ids).tolist()} for r in (own, relevance))
+            if not (first <= other or other <= first):
+                lone = next(iter(other - first)), next(iter(first - other))
+                raise BadInput(
+                    f"{kind!r} has {ids} that the first kind lacks, such as {lone[0]!r}, and lacks others, such as "
+                    f"{lone[1]!r}: name queries and items by the ids of the first, and not by positions."
+                )
         out[kind] = relevance
     if not out:
         raise BadInput("give a relevance: for each caption the positions of its images, or what as_relevance takes.")
@@ -393,7 +397,7 @@ def _graded(
             return relevance, np.ones(len(relevance.indices))
         try:
             kind = {"b": bool, "i": np.int64, "u": np.int64, "f": float, "O": float}[relevance.dtype.kind]
-            cells = sparse.coo_array(relevance.astype(kind, copy=False))
+            cells = sparse.csr_array(relevance.astype(kind, copy=False)).tocoo()  # entries that repeat are summed
         except (KeyError, TypeError, ValueError):
             raise BadInput(f"a relevance matrix must hold numbers, got {relevance.dtype}.") from None
         if not by_grade and not np.isin(cells.data, (0, 1)).all():

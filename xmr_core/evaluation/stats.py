@@ -88,7 +88,7 @@ def image_draws(
 def _distinct(images: Int[np.ndarray, " q"]) -> Int[np.ndarray, " i"]:
     images = np.unique(images)
     if (images < 0).any():
-        raise BadInput("some queries belong to no single image (image −1), so images cannot be resampled.")
+        raise BadInput("some queries belong to no single image (image −1), so images cannot be resampled or flipped.")
     return images
 
 
@@ -141,7 +141,8 @@ def paired_permutation(
 ) -> tuple[float, float]:
     """(mean of a − b, two-sided p) by flipping the sign of all queries of an image: p = (hits + 1)/(resamples + 1) > 0.
 
-    a, b: one finite value per query, in one order. Raises: BadInput for other values, different lengths, or no query.
+    a, b: one finite value per query, in one order. Raises: BadInput for other values, different lengths, no query, or
+    an image −1.
 
     >>> paired_permutation(np.ones(8), np.zeros(8), np.arange(8), resamples=999)[1] < 0.05
     True
@@ -149,7 +150,7 @@ def paired_permutation(
     if not len(a) == len(b) == len(images) > 0 or not (np.isfinite(a).all() and np.isfinite(b).all()):
         raise BadInput("a, b and images must have one length, at least one query, and finite values.")
     difference = np.asarray(a, float) - np.asarray(b, float)
-    totals = np.bincount(np.unique(images, return_inverse=True)[1], weights=difference)
+    totals = np.bincount(np.searchsorted(_distinct(images), images), weights=difference)
     signs = np.random.default_rng(seed).integers(0, 2, (resamples, len(totals)), dtype=np.int8) * 2 - 1
     least = abs(totals.sum()) - 1e-9 * np.abs(totals).sum()  # the same sum in another order still counts as equal
     return float(difference.mean()), (int((np.abs(signs @ totals) >= least).sum()) + 1) / (resamples + 1)

@@ -16,7 +16,7 @@ from xmr_core.base.machine import environment
 from xmr_core.base.types import Corpus, Relevance
 from xmr_core.data.batches import Split
 from xmr_core.data.config import DataConfig
-from xmr_core.data.corpora import as_array, corpus_of, from_arrays, in_order
+from xmr_core.data.corpora import as_array, corpus_of, from_arrays, in_order, warn_of_copies
 from xmr_core.data.inputs import listed, pixels_of
 from xmr_core.data.readers.folder import from_frame
 from xmr_core.evaluation.analysis.representations import evaluate_split
@@ -97,6 +97,7 @@ def _corpus(model, source, split: str, dataset: str, images, captions, image_of)
         source = from_arrays(images, captions, image_of, split)
     elif in_memory:
         images, captions = listed(images, True), in_order(captions, "captions")
+        warn_of_copies(images)
         images = [pixels_of(own) if isinstance(own, np.ndarray | Tensor) else own for own in images]
         owners = [*range(len(captions))] if image_of is None else as_array(image_of).tolist()
         if len(owners) != len(captions) or {*owners} != {*range(len(images))}:

@@ -15,6 +15,7 @@ from xmr_core.base import files
 from xmr_core.base.errors import BadInput, require_choice
 from xmr_core.base.paths import open_to_append, read_regular
 from xmr_core.base.types import Brief, Relevance
+from xmr_core.data.readers.assembly import TwoWayRelevance
 
 VERDICTS = {"right": 1, "wrong": 0, "": None}  # verdict → relevance in qrels; '' takes a verdict back
 Key = tuple[str, str]  # a query: its kind ('text', 'caption', 'image', or 'similar': images like one), and what it is
@@ -78,10 +79,10 @@ class Judgments(Brief):
         """'right', 'wrong', or '' for an answer that is not judged."""
         return self.verdicts.get(query, {}).get(item, "")
 
-    def corrected(self, base: Relevance) -> Relevance:
+    def corrected(self, base: Relevance) -> TwoWayRelevance:
         """A relevance set, captions × images, with what people said of its pairs: right ones are added and wrong ones
-        taken away. Only pairs of captions that are judged, themselves or by their images, are in it, so averages are
-        over judged queries.
+        taken away. Each direction has only queries of which a pair is judged, with all their right answers, so averages
+        are over judged queries.
 
         >>> judgments = Judgments(Path("none"), {("caption", "c"): {("images", "b"): "right"}})
         >>> base = Relevance.from_pairs([("c", "a"), ("d", "b")], ["c", "d"], ["a", "b"])
@@ -95,10 +96,8 @@ class Judgments(Brief):
                 caption, image = (query, item) if kind == "caption" else (item, query)
                 if kind in ("caption", "image") and caption in captions and image in images:
                     pairs[captions[caption], images[image]] = verdict
-        annotated = {(c, i): "right" for c, _ in pairs for i in base[c].tolist()}
-        right = [pair for pair, verdict in (annotated | pairs).items() if verdict == "right"]
-        q, g = np.array(sorted(right), np.int64).reshape(-1, 2).T
-        return Relevance.from_positions(q, g, base.query_ids, base.gallery_ids)
+        turned = {(i, c): verdict for (c, i), verdict in pairs.items()}
+        return TwoWayRelevance.join(_with_verdicts(base, pairs), _with_verdicts(base.transpose(), turned))
 
     def qrels(self) -> str:
         """All verdicts in the format of TREC, 'query 0 item relevance', relevance 1 for right and 0 for wrong. Blanks
@@ -119,6 +118,14 @@ class Judgments(Brief):
         answers.pop(item, None)  # the latest verdict comes last
         if relevance is not None:
             answers[item] = act["verdict"]
+
+
+def _with_verdicts(base: Relevance, pairs: dict[tuple[int, int], str]) -> Relevance:
+    """The queries of base that are in pairs (query, item) → verdict, with their right items."""
+    annotated = {(q, g): "right" for q, _ in pairs for g in base[q].tolist()}
+    right = [pair for pair, verdict in (annotated | pairs).items() if verdict == "right"]
+    q, g = np.array(sorted(right), np.int64).reshape(-1, 2).T
+    return Relevance.from_positions(q, g, base.query_ids, base.gallery_ids)
 
 
 def _key(pair: Sequence) -> Key:

@@ -517,6 +517,10 @@ def train(
             best = {k: v.detach().clone() for k, v in method.state_dict().items()}
         save(epoch + 1, 0)
         report({**line, "epoch_done": True, "steps": steps, "epochs": config.epochs})
+    equal = sum(line["value"] == history.best_value for line in history.epochs)
+    if equal > max(2, config.epochs / 2) and not watch.reported:  # a collapse has been told
+        alike = f"validation is best in {equal} of {config.epochs} epochs alike, and the first of them is kept"
+        tell(f"{alike}, epoch {history.best_epoch}. Give split val more images.")
     if best is not None:
         method.load_state_dict(best)
     method.eval()

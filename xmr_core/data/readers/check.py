@@ -16,7 +16,7 @@ from xmr_core.features.words import USUAL, Reading, Vocabulary, tokenise, unread
 
 _SAMPLES = 3  # captions shown of each split
 _GLUED = 20  # letters of a word from which a caption of one or two words has lost its blanks
-_FEW_TO_LEARN, _FEW_TO_DECIDE = 200, 20  # images of train, of test
+_FEW_TO_LEARN, _FEW_TO_DECIDE = 200, 20  # images of train, of val or test
 _ROWS = 500  # images of a corpus of features that are searched for zeros
 
 
@@ -115,10 +115,12 @@ def check_corpus(
 
 
 def _doubts(corpus: Corpus) -> list[str]:
-    learned, decides = (len(corpus.rows(split)[0]) for split in ("train", "test"))
+    learned, chosen, decides = (len(corpus.rows(split)[0]) for split in ("train", "val", "test"))
     few = f"{learned:,} training images cannot teach anything about others: take a pretrained model"
     steps = f"{decides:,} test images decide nothing: one of them is {1 / max(1, decides):.0%} of a recall"
-    return [few] * (learned < _FEW_TO_LEARN) + [steps] * (decides < _FEW_TO_DECIDE)
+    epoch = f"{chosen:,} images of val cannot tell which epoch is best"
+    lacks = (learned < _FEW_TO_LEARN, 0 < chosen < _FEW_TO_DECIDE, decides < _FEW_TO_DECIDE)
+    return [said for said, lacking in zip((few, epoch, steps), lacks, strict=True) if lacking]
 
 
 def _unserved(readings: list[Reading]) -> list[str]:

@@ -366,7 +366,7 @@ def read_captions(base: Path, images: Iterable[str], faults: FaultLog) -> Writte
         table = _read_json_captions(file, faults) if is_coco else read_caption_file(file, faults)
         place = base / stem.removeprefix("captions_") if is_coco else file.parent
         prefix = place.relative_to(base).as_posix()
-        below = {name: f"{prefix}/{name}" for name in table["image"]}
+        below = {name: name if prefix == "." else f"{prefix}/{name}" for name in table["image"]}
         table = table.replace({"image": {name: path for name, path in below.items() if _composed(path) in composed}})
         split = _word_split(re.findall("[a-z]+", stem)) if is_coco else ""
         if split and "split" not in table:
@@ -644,6 +644,10 @@ def _corpus(
     about = {"splits": origin, **({"captions": written.source} if written else {})}
     images = image_table(files, split_of)
     grouped = captions[captions["group"] != ""].reset_index()  # by person, say: each caption fits all images of one
+    of_image = grouped.groupby("image_id")["group"].agg(["size", "nunique"])
+    most = of_image["size"].max()
+    if most > 1 and of_image["nunique"].eq(of_image["size"]).all() and grouped["group"].nunique() <= most:
+        grouped = grouped[:0]  # they number the captions of each image
     members = grouped[["group", "image_id"]].drop_duplicates()
     if 1 < members["group"].value_counts().max() <= min(_LARGEST_GROUP, len(images) - 1):
         images["group"] = members.groupby("image_id")["group"].agg(", ".join).reindex(images.index, fill_value="")

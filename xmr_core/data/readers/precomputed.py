@@ -141,6 +141,9 @@ def _rows_of_an_image(array: RowFile, texts: list[str], file: Path, faults: Faul
     if 0 < len(unequal) < len(blocks):  # neither five rows an image nor one
         first = unequal[0]
         raise BadInput(f"{counts}, but rows {first} to {first + USUAL - 1} are not one image five times.")
+    pairs = [(n, n + USUAL) for n in blocks if n % (2 * USUAL) == 0 and n + USUAL < rows]
+    if not unequal and pairs and all(np.array_equal(array[a], array[b], equal_nan=True) for a, b in pairs):
+        raise BadInput(f"{counts}, and an image stands in more than {USUAL} rows. Keep one row of each image.")
     return 1 if unequal else USUAL
 
 

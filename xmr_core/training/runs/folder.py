@@ -32,6 +32,7 @@ from xmr_core.training.runs.config import RunConfig, component_versions, id_word
 
 CONFIG, RECORD, MODEL = "config.json", "record.json", "model.safetensors"
 TABLES = ("history", "metrics", "per_query")
+TEXT_IDS = "query (text)"  # the column of per_query.csv where ids are no numbers: '0002' is another id than 2
 FILES = (CONFIG, MODEL, *(f"{name}.csv" for name in TABLES))
 
 
@@ -123,7 +124,11 @@ def read_run(folder: Path, config: RunConfig | None = None, identity: dict | Non
     config, identity = config or own_config, identity or own_identity
     if files.as_json(identity) != own_identity or folder.name != config.run_id(identity):
         raise DamagedFile(f"{folder / CONFIG} is the configuration of another run or version of this package.")
-    history, metrics, per_query = (pd.read_csv(folder / f"{name}.csv", keep_default_na=False) for name in TABLES)
+    texts = {TEXT_IDS: str}
+    history, metrics, per_query = (
+        pd.read_csv(folder / f"{name}.csv", keep_default_na=False, dtype=texts) for name in TABLES
+    )
+    per_query = per_query.rename(columns={TEXT_IDS: "query"})
     return TrainedRun(folder.name, config.setting, metrics, per_query, provenance, folder, config, history)
 
 

@@ -31,6 +31,7 @@ from xmr_core.training.runs.config import RunConfig, code_of
 from xmr_core.training.runs.folder import (
     CONFIG,
     MODEL,
+    TEXT_IDS,
     TrainedRun,
     load_finished,
     resolve_run,
@@ -216,7 +217,8 @@ def _evaluate(method: Method, prepared: Prepared, folder: Path, provenance: Prov
     """Rank the test split by every kind of relevance of the corpus, and write the record, which completes the run."""
     clock = time.monotonic()
     per_query, metrics = evaluate_split(method, prepared.splits["test"], prepared.corpus)
-    files.write_table(folder / "per_query.csv", per_query)
+    named = {} if pd.api.types.is_numeric_dtype(per_query["query"]) else {"query": TEXT_IDS}
+    files.write_table(folder / "per_query.csv", per_query.rename(columns=named))
     files.write_table(folder / "metrics.csv", metrics)
     kinds, seconds = tuple(sorted(prepared.corpus.relevance_sets)), time.monotonic() - clock
     write_record(folder, replace(provenance, evaluate_seconds=seconds, relevances=kinds))
