@@ -5,6 +5,7 @@ python scripts/build_reports.py, or `make reports`.
 """
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import matplotlib
@@ -18,6 +19,7 @@ from scipy.stats import kendalltau
 
 from xmr_core.base import files
 from xmr_core.data.scenes.corpus import DEFAULT_AMBIGUITY
+from xmr_core.evaluation.metrics import KS
 from xmr_core.evaluation.stats import seed_interval
 from xmr_study import decision, ledger, paper_tables, plots, records
 from xmr_study.claims import CLAIMS
@@ -88,15 +90,14 @@ def all_methods(table: pd.DataFrame) -> pd.DataFrame:
     out = table[["label", "runs"]].rename(columns={"label": "method"})
     ends = table.apply(lambda r: "" if np.isnan(r["rsum low"]) else f" [{r['rsum low']:.1f}, {r['rsum high']:.1f}]", 1)
     out["RSUM"] = table["rsum"].map("{:.1f}".format) + ends
+    shown = {"epochs": "epochs", "train seconds": "train, s", "parameters": "parameters"}
     if "rsum human" in table:
         out["RSUM, human"] = table["rsum human"]
         out["rate"] = table["lr"].map("{:g}".format)
     else:
         out["by world"] = table["by world"].fillna("–")
         out["RSUM, all true answers"] = table["rsum exhaustive"]
-    shown = {"epochs": "epochs", "train seconds": "train, s", "parameters": "parameters"}
-    if "rsum human" not in table:  # timed at the width that the methods have on scenes
-        shown["scoring ms"] = "scoring, ms"
+        shown["scoring ms"] = "scoring, ms"  # timed at the width that the methods have on scenes
     return out.assign(**{name: table[column].map("{:,.0f}".format) for column, name in shown.items()})
 
 
@@ -201,11 +202,12 @@ def noise_on_photographs(rows: pd.DataFrame, methods: pd.DataFrame) -> dict[str,
     decision.methods."""
     own = rows[rows["dataset"] == "flickr8k"].merge(methods[["label", "lr"]]).drop_duplicates(["label", "seed"])
     own = own[own["label"].isin(light())]
-    contributions = {name: np.stack([*map(by_image, lines.to_dict("records"))]) for name, lines in own.groupby("label")}
-    printed = [effect for claim in CLAIMS if (effect := decision.printed_effect(claim)) is not None]
-    once, runs = decision.noise(contributions), min(map(len, contributions.values()))
-    more = decision.noise(contributions, runs)
-    return {"once": once, "more": more, "each": runs, "below": sum(abs(e) < once for e in printed)}
+    lines = {name: of.to_dict("records") for name, of in own.groupby("label")}
+    added = lambda ks: {name: np.stack([by_image(line, ks) for line in of]) for name, of in lines.items()}  # noqa: E731
+    printed = [effect for effect in map(decision.printed_effect, CLAIMS) if effect is not None]
+    once, runs = {ks: decision.noise(added(ks)) for ks in {ks for _, ks in printed}}, min(map(len, lines.values()))
+    below = sum(abs(effect) < once[ks] for effect, ks in printed)
+    return {"once": once[KS], "more": decision.noise(added(KS), runs), "each": runs, "below": below}
 
 
 def photograph_rates(rows: pd.DataFrame) -> pd.DataFrame:
@@ -216,12 +218,12 @@ def photograph_rates(rows: pd.DataFrame) -> pd.DataFrame:
     return table.map(lambda v: "diverged" if np.isnan(v) else f"{v:.1f}").rename_axis("method").reset_index()
 
 
-def by_image(line: dict) -> np.ndarray:
-    """What each test photograph adds to the RSUM of a row, points: their mean is the RSUM. Ranks of a photograph stand
-    before those of all captions, five for each in turn."""
+def by_image(line: dict, ks: Sequence[int] = KS) -> np.ndarray:
+    """What each test photograph adds to the RSUM of a row, or to its sum of the recalls at ks, points: their mean is
+    that sum. Ranks of a photograph stand before those of all captions, five for each in turn."""
     ranks = records.unpacked(records.ranks_file(line).read_bytes())[0]
     images = len(ranks) // 6
-    hits = 100 * sum((ranks <= k).astype(float) for k in (1, 5, 10))
+    hits = 100 * sum((ranks <= k).astype(float) for k in ks)
     return hits[:images] + hits[images:].reshape(images, 5).mean(axis=1)
 
 

@@ -520,19 +520,19 @@ def set_algebra_rows(table: pd.DataFrame) -> pd.DataFrame:
     return out.assign(relevance="", direction="images", k=0)
 
 
-def sampling_gain(table: pd.DataFrame, n_queries: int) -> pd.DataFrame:
+def sampling_gain(table: pd.DataFrame, n_queries: Mapping[str, int]) -> pd.DataFrame:
     """Rows for Evaluated.with_metrics: R-Precision of match probability minus that of the means alone, as a fraction.
 
-    table: of distance_table. One row per direction.
+    table: of distance_table. n_queries: by direction. One row per direction.
 
     >>> table = pd.DataFrame({"distance": [TRAINED, "mean only"], "i2t R-P": [50.0, 40.0], "t2i R-P": [30.0, 30.0]})
-    >>> sampling_gain(table, 100)["value"].tolist()
+    >>> sampling_gain(table, {"i2t": 100, "t2i": 500})["value"].tolist()
     [0.1, 0.0]
     """
     value = table.set_index("distance")
     gains = {d: (value.loc[TRAINED, f"{d} R-P"] - value.loc["mean only", f"{d} R-P"]) / 100 for d in ("i2t", "t2i")}
-    row = {"relevance": "annotated", "metric": "r_precision_gain_of_sampling", "k": 0, "n_queries": n_queries}
-    return pd.DataFrame([{**row, "direction": d, "value": gain} for d, gain in gains.items()])
+    lines = [{"direction": d, "value": gain, "n_queries": n_queries[d]} for d, gain in gains.items()]
+    return pd.DataFrame(lines).assign(relevance="annotated", metric="r_precision_gain_of_sampling", k=0)
 
 
 def uncertainty_rows(per_query: pd.DataFrame, uncertain: pd.DataFrame) -> pd.DataFrame:

@@ -20,6 +20,7 @@ from scipy import optimize, special, stats
 
 from xmr_core.base.errors import BadInput
 from xmr_core.data.scenes.corpus import DEFAULT_AMBIGUITY
+from xmr_core.evaluation.metrics import KS
 from xmr_core.evaluation.stats import holm
 from xmr_study import paper_tables
 from xmr_study.claims.claim import HUMAN_RSUM, RSUM, TRUE_RSUM, Claim, Measure
@@ -387,44 +388,47 @@ SEEN = {12: 10.0, 6: 20.0}  # runs of a claim → the difference of RSUM that mo
 
 
 @cache
-def _printed() -> list[dict[str, float]]:
-    """The totals of every printed table: label → RSUM, or the sum of the recalls that are printed."""
+def _printed() -> list[tuple[dict[str, float], tuple[int, ...]]]:
+    """The totals of every printed table: label → RSUM, or the sum of the recalls that are printed; and their K."""
     of_variants = (
         "dive_similarity", "dive_slots", "vse_2ad_removals", "vse_2ad_aggregators", "vse_2ad_balance",
         "scan_aggregation", "scan_configuration", "scan_sum_max", "sgraf_graph", "sgraf_nodes", "sgraf_training",
     )  # fmt: skip
     swept = {"α": ("dive_alpha", "alpha"), "K": ("dive_cardinality", "slots"), "T": ("dive_iterations", "iterations")}
     tables = [getattr(paper_tables, name)().set_index("variant") for name in of_variants]
-    out = [table["rsum" if "rsum" in table else "sum"].to_dict() for table in tables]
+    out = [(t["rsum"].to_dict(), KS) if "rsum" in t else (t["sum"].to_dict(), (1, 10)) for t in tables]
     for symbol, (name, setting) in swept.items():
         values = getattr(paper_tables, name)().set_index(setting)["rsum"]
-        out.append({f"{symbol}={value:g}": rsum for value, rsum in values.items()})
-    out += [own.set_index("method")["rsum"].to_dict() for _, own in paper_tables.retrieval("f30k").groupby("features")]
-    return out
+        out.append(({f"{symbol}={value:g}": rsum for value, rsum in values.items()}, KS))
+    features = paper_tables.retrieval("f30k").groupby("features")
+    return out + [(own.set_index("method")["rsum"].to_dict(), KS) for _, own in features]
 
 
-def printed_effect(claim: Claim) -> float | None:
-    """The smallest difference that the claim's paper prints between its sides, points of the recalls that are printed;
-    None where one table does not have them all, or the measure is not RSUM.
+def printed_effect(claim: Claim) -> tuple[float, tuple[int, ...]] | None:
+    """(the smallest difference that the claim's paper prints between its sides, points of the recalls that it prints;
+    the K of these); None where one table does not have them all, or the measure is not RSUM.
 
     >>> from xmr_study.claims import CLAIMS
-    >>> {c.id: round(printed_effect(c), 1) for c in CLAIMS if c.id in ("dive-slots", "dive-vse-infty", "vse2ad-gpo")}
-    {'vse2ad-gpo': 5.6, 'dive-slots': 4.7, 'dive-vse-infty': 2.7}
+    >>> effect, ks = next(printed_effect(claim) for claim in CLAIMS if claim.id == "sgraf-graph")
+    >>> round(effect, 1), ks
+    (30.4, (1, 10))
     """
     labels = {*claim.above, *claim.below}
-    table = next((own for own in _printed() if labels <= {name for name, value in own.items() if value == value}), None)
+    tables = (own for own in _printed() if labels <= {name for name, value in own[0].items() if value == value})
+    table, ks = next(tables, (None, ()))
     if table is None or claim.measure != RSUM or not claim.below:
         return None
     above, below = ([table[label] for label in side] for side in (claim.above, claim.below))
     if claim.rule == "means":
-        return sum(above) / len(above) - sum(below) / len(below)
-    return min(a - b for a in above for b in below)
+        return sum(above) / len(above) - sum(below) / len(below), ks
+    return min(a - b for a in above for b in below), ks
 
 
 def can_be_seen(claim: Claim) -> bool | None:
-    """Whether the protocol would see the effect that the paper prints; None where none is printed."""
-    effect = printed_effect(claim)
-    return None if effect is None else effect >= SEEN[needed(claim)]
+    """Whether the protocol would see the effect that the paper prints, by as much of SEEN as it prints of the six
+    recalls; None where none is printed."""
+    printed = printed_effect(claim)
+    return None if printed is None else printed[0] >= SEEN[needed(claim)] * len(printed[1]) / len(KS)
 
 
 def power(

@@ -217,14 +217,11 @@ def trained_model(label: str) -> TrainedModel:
     that does not, with the names of those that do."""
     there = [name for name in protocol.labels() if (SHIPPED / folder_name(name)).is_dir()]
     require_choice("model that comes along (preset quick trains any)", label, dict.fromkeys(there))
-    config, model = (
-        protocol.in_common_form(label, world_seed=protocol.WORLDS[0]),
-        load(f"shipped:{folder_name(label)}", device="cpu"),
-    )
+    model = load(f"shipped:{folder_name(label)}", device="cpu")
+    config = protocol.in_common_form(label, epochs=int(model.about["epochs"]), world_seed=protocol.WORLDS[0])
     found = model.evaluate(config.data)
-    setting = replace(config.setting, epochs=int(model.about["epochs"]))
     made = replace(found.provenance, train_seconds=float("nan"))  # its card does not say
-    return TrainedModel(model.about["run"], setting, found.metrics, found.per_query, made, config, model)
+    return TrainedModel(model.about["run"], config.setting, found.metrics, found.per_query, made, config, model)
 
 
 @dataclass(frozen=True)

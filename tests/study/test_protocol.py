@@ -259,6 +259,7 @@ def test_what_is_measured_is_the_mean_over_galleries_with_the_rank_of_every_quer
         assert numbers[f"{kind} both rsum"] == pytest.approx(wanted)
     assert numbers["images log_circular_variance"] < 0
     sets = [items.x.detach().numpy().astype(np.float64) for items in encode_split(run.method(), split)]
+    sets[1] = sets[1][::5]  # the first caption of each image
     slot = np.concatenate([np.tile(np.arange(own.shape[1]), len(own)) for own in sets])
     unit = np.concatenate([own.reshape(-1, own.shape[-1]) for own in sets])
     unit /= np.linalg.norm(unit, axis=1, keepdims=True)

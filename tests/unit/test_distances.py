@@ -43,9 +43,11 @@ def test_every_distance_has_a_row_and_the_trained_one_is_the_run_itself(runs):
         >= {"mean only": 16, "2-Wasserstein": 32, "match probability": 7 * 16}.items()
     )
     assert table["R-P"].is_monotonic_decreasing
-    gain = sampling_gain(table.reset_index(), 5).set_index("direction")["value"]
+    gained = sampling_gain(table.reset_index(), {"i2t": 5, "t2i": 9})
+    gain = gained.set_index("direction")["value"]
+    assert gained["n_queries"].tolist() == [5, 9]
     assert 100 * gain["t2i"] == pytest.approx(trained["t2i R-P"] - table.loc["mean only", "t2i R-P"])
-    assert len(run.with_metrics(sampling_gain(table.reset_index(), 5)).metrics) == len(run.metrics) + 2
+    assert len(run.with_metrics(gained).metrics) == len(run.metrics) + 2
 
 
 def test_uncertainty_of_what_was_corrupted(runs):

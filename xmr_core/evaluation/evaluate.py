@@ -88,7 +88,7 @@ def evaluate(
             → one of these, for several. The ids of the first are those of the representations, in their order. A
             caption with exactly one image in it follows that image into its fold, and is resampled with it; a protocol
             of several folds needs that of every caption. The others may have fewer ids (PMRP leaves unlabelled images
-            out); queries and gallery are then those that both have.
+            out), or those of more splits; queries and gallery are then those that both have.
         protocol: which images and captions are ranked together. done: receives the number of pairs of each block
             that is done. device: where blocks are scored, 'auto' for an accelerator where there is one, None for where
             the representations are.
