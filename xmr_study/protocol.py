@@ -18,7 +18,7 @@ from xmr_study.variants import comparison, labelled
 
 PARTS = (
     "length", "tuning", "capacity", "comparison", "hinge", "ambiguity", "pairs", "photographs, rate", "photographs",
-    "sets",
+    "sets", "slots",
 )  # fmt: skip
 KEY = ["label", "epochs", "lr", "world", "seed", "ambiguity", "dataset"]  # what tells the rows of runs apart
 LENGTHS, MOST_GAIN = (72, 144), 3.0  # epochs; what doubling the shorter may add, points of RSUM
@@ -34,8 +34,9 @@ FIELDS = {"PCME with word drop": {"word_drop": 0.1}, "PCME++": {"objective": "in
 CAPACITY = ("VSE∞, 4 × wider", "DivE, 4 × 16", "VSE∞, 16 × wider", "VSE∞, 16 × wider, DivE's time")
 CROSSED = ("VSE+2AD, 4 × wider", "DivE, 1 × 256", "DivE, 2 × 128")
 CONTROLS = ("DivE", "VSE∞", "VSE+2AD")
-# DivE's Table 3: what makes its elements, and how sets are compared.
+# DivE's Table 3 (what makes its elements, how sets are compared) and App. B.3 (its changes to slot attention, undone).
 SETS = ("MP, slots", "smooth-Chamfer, PIE-Net", "smooth-Chamfer, transformer", "MIL, slots", "Chamfer, slots")
+SLOTS = ("sampled slots", "GRU update", "without global feature", "all three changes off")
 
 # The same images captioned more and more vaguely; who trains on them, by which objective, and what becomes of the true
 # pairs that nobody annotated. A hinge is tuned first, on its rate and on the epochs in which it sees all negatives. All
@@ -267,6 +268,7 @@ def _jobs(rows: pd.DataFrame, assumed: bool) -> Iterator[Job]:
     decided = (
         ("capacity", (*CONTROLS, *CAPACITY), WORLDS[:2]), ("capacity", CROSSED, WORLDS[:1]),
         ("comparison", light(), WORLDS), ("sets", ("DivE", *SETS), WORLDS[:2]),
+        ("slots", ("DivE", *SLOTS), WORLDS[:2]),
     )  # fmt: skip
     for part, names, worlds in decided:
         for seed, world, label in product(range(SEEDS), worlds, names):
