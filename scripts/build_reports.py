@@ -25,7 +25,7 @@ from xmr_study import decision, ledger, paper_tables, plots, records
 from xmr_study.claims import CLAIMS
 from xmr_study.claims.claim import RSUM, TRUE_RSUM
 from xmr_study.claims.own import CAPACITY as CAPACITY_CLAIMS
-from xmr_study.ledger import DECIDED
+from xmr_study.ledger import DECIDED, beside
 from xmr_study.protocol import (
     CAPACITY,
     CROSSED,
@@ -42,13 +42,7 @@ from xmr_study.protocol import (
     tried,
     validated,
 )
-from xmr_study.protocol_results import (
-    ablation_rows,
-    budget_points,
-    protocol_rows,
-    swept,
-    variant_results,
-)
+from xmr_study.protocol_results import ablation_rows, budget_points, protocol_rows, swept
 from xmr_study.records import column
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -73,16 +67,12 @@ def stored(figure: Figure, name: str) -> None:
     plt.close(figure)
 
 
-def readable(table: pd.DataFrame) -> pd.DataFrame:
-    """A table of study.method_results as it is read: quality with ±, training, cost."""
-    out = table[["label", "seeds"]].rename(columns={"label": "method"})
-    for name, shown in (("rsum", "RSUM"), ("rsum exhaustive", "RSUM, all true answers")):
-        half = (table[f"{name} high"] - table[name]).map(" ± {:.1f}".format)
-        out[shown] = table[name].map("{:.1f}".format) + half
-    out["best epoch"] = table["best epoch"].map("{:.0f}".format) + table["epochs"].map(" of {}".format)
-    for name, shown in (("train seconds", "train, s"), ("parameters", "parameters")):
-        out[shown] = table[name].map("{:,.0f}".format)
-    return out
+def beside_paper(table: pd.DataFrame) -> str:
+    """A table of a paper beside what the study reached (study.beside), as it is read."""
+    own = beside(table).dropna(subset=["paper", "study"])
+    ends = own.apply(lambda r: "" if np.isnan(r["low"]) else f" [{r['low']:+.1f}, {r['high']:+.1f}]", axis=1)
+    own["study, difference"] = own["study, difference"].map("{:+.1f}".format).where(ends != "", "–") + ends
+    return markdown(own.drop(columns=["low", "high"]).reset_index())
 
 
 def all_methods(table: pd.DataFrame) -> pd.DataFrame:
@@ -264,7 +254,7 @@ def page() -> str:
     if {*photographs["label"].tail(2)} != {"PCME", "PCME++"}:
         raise SystemExit(f"error: {TEXT.name} has another order on photographs than {flickr.to_dict()}.")
     ahead = flickr[["DivE", "VSE+2AD"]] - flickr["VSE∞"]
-    beside = ahead.map(lambda d: "not told from" if abs(d) < known["more"] else "above" if d > 0 else "below")
+    stands = ahead.map(lambda d: "not told from" if abs(d) < known["more"] else "above" if d > 0 else "below")
     width = decision.verdicts(today, CAPACITY_CLAIMS).set_index("claim")
     if width["verdict"].tolist() != ["held", "held", "undecided"]:
         raise SystemExit(f"error: {TEXT.name} says otherwise of width than {width['verdict'].to_dict()}.")
@@ -286,14 +276,15 @@ def page() -> str:
         alpha=means["α"],
         k=means["K"],
         flickr=flickr.to_dict(),
-        beside=beside.to_dict(),
+        beside=stands.to_dict(),
         five=flickr.iloc[0] - flickr.iloc[4],
         gap_flickr=flickr["DivE"] - flickr["VSE++"],
         gap_scenes=by_label.loc["DivE", "rsum"] - by_label.loc["VSE++", "rsum"],
         decided=counts[list(DECIDED)].sum(),
         **{word: counts[word] for word in DECIDED},
         methods=markdown(all_methods(methods)),
-        variants=markdown(readable(variant_results(ablation_rows(), "dive"))),
+        similarities=beside_paper(paper_tables.dive_similarity()),
+        slots=beside_paper(paper_tables.dive_slots()),
         photographs=markdown(all_methods(photographs)),
         rates=markdown(photograph_rates(today)),
         verdicts=markdown(verdicts_by_paper(verdicts)),

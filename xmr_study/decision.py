@@ -58,9 +58,10 @@ def paired(rows: pd.DataFrame, measure: Measure, above: Sequence[str], below: Se
     rows of them all (of several processors the first); NaN where a run failed; index world, seed. rows: of
     records.read, of one ambiguity and data set."""
     index, labels = ["processor", "world", "seed"], [*above, *below]
-    own = rows[rows["label"].isin(labels)].drop_duplicates([*index, "label"], keep="last")
+    own = rows.assign(number=rows[columns_of(measure, rows)].mean(axis=1, skipna=False))
+    own = own[own["label"].isin(labels) & (own["number"].notna() | own["failure"].notna())]  # else it was never asked
+    own = own.drop_duplicates([*index, "label"], keep="last")
     count = own.groupby(index)["label"].nunique()
-    own = own.assign(number=own[columns_of(measure, rows)].mean(axis=1, skipna=False))
     values = measure.factor * own.pivot(index=index, columns="label", values="number").reindex(columns=labels)
     values = values[count == len({*labels})]
     means = [values[list(side)].mean(axis=1, skipna=False) if side else 0.0 for side in (above, below)]

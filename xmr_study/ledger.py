@@ -9,7 +9,7 @@ from xmr_core.data.scenes.corpus import DEFAULT_AMBIGUITY
 from xmr_core.evaluation.stats import decided, seed_interval
 from xmr_study import decision, records, tidy
 from xmr_study.claims import CLAIMS
-from xmr_study.claims.claim import RSUM, Claim
+from xmr_study.claims.claim import RSUM, Claim, Measure
 from xmr_study.claims.own import CAPACITY
 from xmr_study.protocol import FIELDS, WORLDS, canonical
 from xmr_study.protocol_results import ablation_rows, deciding
@@ -85,8 +85,8 @@ def in_words(table: pd.DataFrame, claim: str, effect: str = "{:+.1f}") -> str:
     return "the study has no rows of it"
 
 
-def reached(labels: Sequence[str], than: str = "") -> pd.DataFrame:
-    """Annotated RSUM (percent) that labels have on scenes, or by how much they exceed that of `than`: index label,
+def reached(labels: Sequence[str], than: str = "", measure: Measure = RSUM) -> pd.DataFrame:
+    """What labels reach on scenes (annotated RSUM, percent), or by how much they exceed the label `than`: index label,
     columns mean, low, high (95 % over runs, uncorrected), size (runs; no line without). Of the worlds and seeds of
     today's protocol on which one processor trained them all, if there are some; else of the protocol before, whose
     control for what varies DivE is of the processor of its variants."""
@@ -99,18 +99,23 @@ def reached(labels: Sequence[str], than: str = "") -> pd.DataFrame:
     rows = rows[batch == len({*names.values()})]
     if len(rows):
         if than:
-            own = decision.effects(rows, [(names[label], names[than]) for label in labels if label != than], [RSUM])
+            own = decision.effects(rows, [(names[label], names[than]) for label in labels if label != than], [measure])
             own = own.rename(columns={"above": "label", "effect": "mean"})
         else:
-            own = decision.levels(rows, [*dict.fromkeys(names.values())])
+            own = decision.levels(rows, [*dict.fromkeys(names.values())], measure)
         own = own.rename(columns={"runs": "size"}).set_index("label")[columns]
         return own.reindex([names[label] for label in labels]).set_axis(pd.Index(labels, name="label")).dropna()
     rows = tidy.latest(deciding(ablation_rows()))
-    rows = rows[(rows["metric"] == "rsum") & (rows["relevance"] == "annotated") & rows["variant"].isin([*labels, than])]
-    values = 100 * rows.assign(value=rows["value"].astype(float)).pivot(index="seed", columns="variant", values="value")
+    rows = _of_measure(rows[rows["variant"].isin([*labels, than])], measure)
+    values = measure.factor * rows.pivot(index="seed", columns="variant", values="value")
     values = values.sub(values[than], axis=0).drop(columns=than) if than else values
     table = [(*seed_interval(own.dropna()), own.count()) for _, own in values.items()]
     return pd.DataFrame(table, values.columns.rename("label"), columns)
+
+
+def _of_measure(rows: pd.DataFrame, m: Measure) -> pd.DataFrame:
+    same = {"relevance": m.relevance, "direction": m.direction, "metric": m.metric, "k": m.k}
+    return rows[(rows[list(same)] == pd.Series(same)).all(axis=1)].astype({"value": float})
 
 
 def beside(table: pd.DataFrame) -> pd.DataFrame:
@@ -210,9 +215,7 @@ def compared(rows: pd.DataFrame, claims: Iterable[Claim]) -> pd.DataFrame:
     lines = []
     for claim in claims:
         m, sign = claim.measure, -1 if claim.smaller else 1
-        same = {"relevance": m.relevance, "direction": m.direction, "metric": m.metric, "k": m.k}
-        own = rows[(rows[list(same)] == pd.Series(same)).all(axis=1)]
-        value = m.factor * own.pivot_table("value", ["world", "seed"], "variant", "last").astype(float)
+        value = m.factor * _of_measure(rows, m).pivot_table("value", ["world", "seed"], "variant", "last")
         pairs = [((a,), (b,)) for a in claim.above for b in claim.below or ("",)]
         for above, below in [(claim.above, claim.below)] if claim.rule == "means" else pairs:
             below = tuple(filter(None, below))

@@ -1,4 +1,4 @@
-"""What the rows of the protocol before say: methods, and swept settings."""
+"""What the rows of the protocol before say: budgets of epochs, and swept settings."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,7 +8,7 @@ import pandas as pd
 from scipy.stats import t as student
 
 from xmr_study import tidy
-from xmr_study.protocol import canonical, variants
+from xmr_study.protocol import canonical
 from xmr_study.tidy import latest
 
 FOLDER = tidy.carried("reports") / "protocol"
@@ -40,16 +40,6 @@ def deciding(rows: pd.DataFrame) -> pd.DataFrame:
     aliases = [(label, first) for label, first in canonical().items() if label != first]
     more = [own[own["variant"] == first].assign(variant=label) for label, first in aliases]
     return pd.concat([own, *more], ignore_index=True)
-
-
-# What every method reached and what it cost, from rows of results: quality with intervals that carry seeds, worlds
-# and pictures, beside seconds of training, parameters and milliseconds of scoring.
-
-
-COLUMNS = [
-    "label", "seeds", "rsum", "rsum low", "rsum high", "rsum lowest", "rsum highest", "rsum exhaustive",
-    "rsum exhaustive low", "rsum exhaustive high", "epochs", "best epoch", "train seconds", "parameters",
-]  # fmt: skip
 
 
 def seed_values(rows: pd.DataFrame, relevance: str = "annotated") -> dict[str, pd.DataFrame]:
@@ -85,37 +75,6 @@ def mean_interval(values: pd.DataFrame, level: float = 0.95) -> tuple[float, flo
     return mean, float(mean - half), float(mean + half)
 
 
-def method_results(rows: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
-    """One line per name that has rows, the best annotated RSUM first; COLUMNS.
-
-    rows: of one corpus, of tidy.read. best epoch: mean over runs, counted from 1; near the last one a run was short.
-    rsum low and high are the ends of the interval, lowest and highest those of the seeds. train seconds: median over
-    runs.
-
-    >>> method_results(pd.DataFrame(columns=["variant"]), ["DivE"]).empty
-    True
-    """
-    named, lines = rows[rows["variant"].isin(names)], []
-    if not len(named):
-        return pd.DataFrame(columns=COLUMNS)
-    kinds = {"rsum": seed_values(named), "rsum exhaustive": seed_values(named, "exhaustive")}
-    for name in (name for name in names if name in kinds["rsum"]):
-        seeds = kinds["rsum"][name]["value"]
-        line = {"label": name, "seeds": len(seeds), "rsum lowest": seeds.min(), "rsum highest": seeds.max()}
-        for key, by_label in kinds.items():
-            if name in by_label:
-                line |= dict(zip((key, f"{key} low", f"{key} high"), mean_interval(by_label[name]), strict=True))
-        runs = named[named["variant"] == name].drop_duplicates("run_id")
-        line |= {
-            "epochs": int(runs["epochs"].astype(int).max()),
-            "best epoch": float((runs["best_epoch"].astype(int) + 1).mean()),
-            "train seconds": float(runs["train_seconds"].astype(float).median()),
-            "parameters": int(runs["parameters"].astype(int).median()),
-        }
-        lines.append(line)
-    return pd.DataFrame(lines).reindex(columns=COLUMNS).sort_values("rsum", ascending=False, ignore_index=True)
-
-
 def budget_points(rows: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     """Annotated RSUM of a name on the worlds of scenes that decide after each budget of epochs, each a run of its own:
     label, epochs, seeds, rsum (mean). Only seeds that all budgets of a name have; a name with one budget is left out.
@@ -131,16 +90,6 @@ def budget_points(rows: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
         common = sorted(set.intersection(*({*value.index} for value in values.values()))) if len(values) > 1 else []
         lines += [(name, n, len(common), value[common].mean()) for n, value in values.items() if common]
     return pd.DataFrame(lines, columns=["label", "epochs", "seeds", "rsum"])
-
-
-# The variants of a method of the protocol, and the curve over a setting that a paper sweeps.
-
-
-def variant_results(rows: pd.DataFrame, method: str) -> pd.DataFrame:
-    """`method_results` of every variant of a method that has rows on the worlds of scenes that decide. rows: of
-    protocol_rows."""
-    names = [name for name, (its_method, _) in variants().items() if its_method == method and canonical()[name] == name]
-    return method_results(deciding(rows), names)
 
 
 def swept(rows: pd.DataFrame, symbol: str, settings: Sequence[float]) -> pd.DataFrame:

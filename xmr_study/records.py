@@ -23,13 +23,15 @@ from xmr_core.base.machine import processor
 from xmr_core.base.types import EmbeddingSet
 from xmr_core.data.prepare import prepare
 from xmr_core.data.scenes.corpus import DEFAULT_AMBIGUITY
+from xmr_core.evaluation.analysis.elements import element_ablation
 from xmr_core.evaluation.analysis.representations import encode_split, set_spread
+from xmr_core.evaluation.analysis.uncertainty import query_uncertainty
 from xmr_core.evaluation.evaluate import evaluate
 from xmr_core.evaluation.metrics import FULL, Protocol
 from xmr_core.models.load import SHIPPED, model_of
 from xmr_core.training.runs.folder import TrainedRun
-from xmr_study.analysis import neighbourhood
-from xmr_study.measures import answers_known
+from xmr_study.analysis import neighbourhood, uncertainty_rows, weakest_elements
+from xmr_study.measures import answers_known, attention
 from xmr_study.protocol import KEY, WORLDS, Job, labels, variant_of, variants
 from xmr_study.tidy import carried
 
@@ -141,15 +143,30 @@ def measured(run: TrainedRun) -> tuple[dict[str, float], UInt16[np.ndarray, "r q
     numbers = {column(r.relevance, r.direction, r.metric, r.k): r.value for r in table.itertuples()}
     known = answers_known(run) if drawn else {}
     numbers |= {column("", "captions", name): value for name, value in known.items()}
-    if drawn and isinstance(images, EmbeddingSet):
-        some = run.prepared().splits["test"].first(200)  # the share rises with their number
-        pictures, texts = encode_split(method, some)
-        texts = texts[torch.from_numpy(np.unique(some.owners, return_index=True)[1])]  # a caption each
-        numbers[column("", "", "same_slot_share")] = neighbourhood(pictures, texts)["same element"] / 100
+    if "spread rises" in known and method.similarity.compares in ("sets", "samples", "distributions"):
+        uncertain = query_uncertainty(images, captions, relevances["annotated"])
+        numbers |= of_representation(run, uncertainty_rows(evaluation.per_query, uncertain))
     per_query = evaluation.per_query
     first = [per_query.loc[per_query["relevance"] == kind, "first_rank"].to_numpy(np.uint16) for kind in KINDS]
     first = [own for own in first if len(own)]
     return numbers, np.stack(first)
+
+
+def of_representation(run: TrainedRun, rows: pd.DataFrame) -> dict[str, float]:
+    """Column → number, of what claims ask of one method that makes sets or distributions: on the test split where slots
+    look, what the weakest element adds, and how many elements have a neighbour of their own slot (of 200 images and a
+    caption of each, for the share rises with their number); and `rows`, which are known already."""
+    test, method = run.prepared().splits["test"], run.method()
+    images, captions = encode_split(method, test)
+    looks, numbers = attention(run), {}
+    if isinstance(images, EmbeddingSet) and images.x.shape[1] > 1:
+        weakest = weakest_elements(element_ablation(method.similarity, images, captions, {"annotated": test.relevance}))
+        for line in weakest.itertuples():
+            numbers[column("annotated", line.side, "rsum_of_weakest_element")] = line.gain / 100
+        some = torch.from_numpy(np.unique(test.owners, return_index=True)[1][:200])
+        numbers["same_slot_share"] = neighbourhood(images[:200], captions[some])["same element"] / 100
+    table = pd.concat([rows, looks[(looks["k"] == 0) & ~looks["metric"].str.endswith("_error")]])
+    return numbers | {column(r.relevance, r.direction, r.metric): r.value for r in table.itertuples()}
 
 
 def packed(ranks: UInt16[np.ndarray, "r q"]) -> bytes:

@@ -29,6 +29,7 @@ def rows(values: dict[str, list[list[float]]], name: str = "annotated both rsum"
             "processor": processor,
             "ambiguity": 0.05,
             "dataset": "scenes",
+            "failure": None,
             name: value / 100,
         }
         for label, worlds in values.items()
@@ -165,7 +166,7 @@ def test_a_comparison_that_is_named_twice_lends_itself_nothing():
 
 def test_a_run_that_failed_leaves_its_pair_out_and_the_verdict_stands():
     table = rows({"a": shifted(420.0), "b": shifted(400.0)})
-    table.loc[0, "annotated both rsum"] = np.nan
+    table.loc[0, ["annotated both rsum", "failure"]] = np.nan, "TrainingFailed: it diverged"
     line = verdicts(table, [claim()]).iloc[0]
     assert line["verdict"] == "held" and abs(line["effect"] - 20) < 1 and line["runs"] == 12
     assert compare(table, claim())[0].differences.size == 11
@@ -376,7 +377,7 @@ def test_photographs_have_the_runs_of_the_rate_that_is_chosen_there():
 
 def test_agreement_is_kendalls_tau_of_each_whole_batch_of_one_processor():
     labels, x, y = ["a", "b", "c", "d"], [4.0, 1.0, 3.0, 2.0], [4.0, 2.0, 3.0, 1.0]
-    whole = pd.DataFrame({"label": labels, "x": x, "y": y, "world": 1, "seed": 0, "processor": "A"})
+    whole = pd.DataFrame({"label": labels, "x": x, "y": y, "world": 1, "seed": 0, "processor": "A", "failure": None})
     broken = whole.assign(seed=1)[:3], whole.assign(seed=1, processor="B")[3:], whole.assign(world=0)
     taus = decision.agreement(pd.concat([whole, *broken, whole.assign(world=2, y=[-v for v in x])]), labels, "x", "y")
     alike = sum(math.copysign(1, (x[i] - x[j]) * (y[i] - y[j])) for i in range(4) for j in range(i))

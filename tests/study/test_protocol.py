@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from miniatures import miniature
+from scipy.stats import spearmanr
 from tiny import tiny_config
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -19,6 +20,7 @@ import run_study  # noqa: E402
 
 import xmr_core as xmr  # noqa: E402
 from xmr_core.base.errors import BadInput, DamagedFile, Interrupted, TrainingFailed  # noqa: E402
+from xmr_core.base.types import EmbeddingSet  # noqa: E402
 from xmr_core.evaluation.analysis.representations import encode_split  # noqa: E402
 from xmr_core.training.runs import sweep, train_or_load  # noqa: E402
 from xmr_study import protocol, records  # noqa: E402
@@ -265,6 +267,38 @@ def test_what_is_measured_is_the_mean_over_galleries_with_the_rank_of_every_quer
     unit /= np.linalg.norm(unit, axis=1, keepdims=True)
     nearest = [max((c, j) for j, c in enumerate(unit @ unit[n]) if j != n)[1] for n in range(len(unit))]
     assert numbers["same_slot_share"] == pytest.approx(np.mean(slot == slot[nearest]))
+    gallery = np.concatenate([np.full(len(own), n) for n, own in enumerate(np.array_split(np.arange(32), 10))])
+    answers = (truth & (gallery[:, None] == gallery[owner])).sum(0)
+    assert_claims_on_sets_are_measured(run, numbers, first, answers)
+
+
+def assert_claims_on_sets_are_measured(run, numbers, first, answers):
+    """first: kind → first ranks of images and of captions, in galleries. answers: of each caption there."""
+    split = run.prepared().splits["test"]
+    sets = encode_split(run.method(), split)
+    for d, items in enumerate(sets):
+        unit = items.x.detach().numpy().astype(np.float64)
+        width = np.log(1 - np.linalg.norm((unit / np.linalg.norm(unit, axis=-1, keepdims=True)).mean(1), axis=1))
+        for kind, ranks in first.items():
+            wanted = spearmanr(width, np.array(ranks[d]) == 1).statistic
+            name = f"{kind} {('i2t', 't2i')[d]} spearman_uncertainty_r1"
+            assert numbers[name] == pytest.approx(wanted, abs=1e-6), name
+    assert numbers["exhaustive t2i spearman_uncertainty_answers"] == pytest.approx(spearmanr(width, answers).statistic)
+    assert "images attention_overlap_gain" in numbers and "images attention_entropy_fall" in numbers
+
+    def rsum(kept):
+        images = EmbeddingSet(sets[0].x[:, kept], sets[0].mask[:, kept])
+        scores, total = run.method().similarity(images, sets[1]).detach().numpy(), 0.0
+        for queries, right in ((scores, split.owners == np.arange(32)[:, None]), (scores.T, None)):
+            right = (split.owners[:, None] == np.arange(32)) if right is None else right
+            ranks = [1 + int((s[~r] >= s[r].max()).sum()) for s, r in zip(queries, right, strict=True)]
+            total += sum(np.mean(np.array(ranks) <= k) for k in (1, 5, 10))
+        return total
+
+    k = sets[0].x.shape[1]
+    weakest = min(range(k), key=lambda e: rsum([e]))
+    wanted = rsum([*range(k)]) - rsum([e for e in range(k) if e != weakest])
+    assert numbers["annotated images rsum_of_weakest_element"] == pytest.approx(wanted, abs=1e-6)
 
 
 @pytest.mark.slow

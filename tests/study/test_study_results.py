@@ -10,18 +10,12 @@ from scipy.stats import t as student
 
 import xmr_study as study
 from xmr_core.base.errors import BadInput
-from xmr_study import tidy
+from xmr_study import protocol, records, tidy
 from xmr_study.claims import CLAIMS
 from xmr_study.claims.claim import Claim, Measure
 from xmr_study.claims.own import CAPACITY
 from xmr_study.ledger import DECIDED, unlike_study
-from xmr_study.protocol_results import (
-    budget_points,
-    mean_interval,
-    method_results,
-    swept,
-    variant_results,
-)
+from xmr_study.protocol_results import budget_points, mean_interval, swept
 
 NONE = pd.DataFrame(columns=list(tidy.COLUMNS))
 LATER = "2100-01-01T00:00:00+00:00"
@@ -137,18 +131,39 @@ def test_a_run_that_lies_elsewhere_than_a_verdict_is_told(changed, vse, says, di
 
 
 def test_a_table_of_a_paper_stands_beside_what_the_study_reached(monkeypatch):
-    of = {"metric": "rsum", "relevance": "annotated", "dataset": "scenes"}
+    of = {"metric": "rsum", "relevance": "annotated", "direction": "both", "k": 0}
     values = ((0, "b", 4.0), (1, "b", 4.2), (0, "c", 4.2), (0, "d", 4.4), (1, "d", 4.7))
     lines = [of | {"seed": seed, "variant": name, "value": v} for seed, name, v in values]
     others = [lines[0] | {"relevance": "exhaustive"}]
     monkeypatch.setattr(tidy, "latest", lambda rows: pd.DataFrame(lines + others))
     table = study.beside(pd.DataFrame({"variant": ["a", "b", "c", "d"], "sum": [300.0, 310.0, 305.0, 300.0]}))
     assert table["paper, difference"].tolist() == [-10.0, 0.0, -5.0, -10.0], "from the first line that both have"
-    assert table["study, difference"].tolist()[1:] == pytest.approx([0, 20, 45]), "at equal seeds"
+    assert table["study, difference"].tolist()[2:] == pytest.approx([20, 45]), "at equal seeds"
     assert table["runs"].tolist() == [0, 2, 1, 2]
     half = 12.706205 * 5  # Student's 97.5 % with 1 degree of freedom, and 40 and 50 at equal seeds
     assert table.loc["d", ["low", "high"]].tolist() == pytest.approx([45 - half, 45 + half], rel=1e-5)
     assert table.loc[["a", "c"], "low"].isna().all(), "no rows, one run"
+
+
+def test_what_labels_reach_is_of_the_batches_that_have_them_all(monkeypatch):
+    """DivE and K=1 on one processor; on another DivE alone, which has 100 points more there."""
+    same = {"dataset": "scenes", "ambiguity": 0.05, "collapsed": False, "failure": None}
+    one = protocol.canonical()["K=1"]
+    made = (("DivE", "a", 5.0, (1, 2, 3, 4)), ("DivE", "b", 4.0, (1, 2)), (one, "b", 3.0, (1, 2)))
+    lines = [
+        same | {"label": label, "processor": name, "world": world, "seed": seed, "annotated both rsum": value + seed}
+        for label, name, value, worlds in made for world in worlds for seed in range(2)
+    ]  # fmt: skip
+    monkeypatch.setattr(records, "results", lambda: pd.DataFrame(lines))
+    own = study.reached(["K=1", "α=16"])
+    assert own["mean"].round(6).to_dict() == {"α=16": 450.0, "K=1": 350.0}, "α=16 is DivE, and seeds lie 100 apart"
+    assert own["size"].tolist() == [4, 4] and own.index.tolist() == ["K=1", "α=16"]
+    (apart,) = study.reached(["K=1", "α=16"], "α=16").to_dict("records")
+    assert apart["mean"] == pytest.approx(-100.0) and apart["size"] == 4
+    alone = study.reached(["DivE"])
+    assert alone["size"].item() == 8, "a world and seed counts once"
+    before = study.reached(["K=1", "K=2"])
+    assert before["size"].tolist() == [5, 5], "of the protocol before, for today's has no K=2"
 
 
 # tables
@@ -162,15 +177,6 @@ def test_the_interval_of_a_method_carries_seeds_and_images_of_its_worlds():
     one = mean_interval(values.iloc[:1])
     assert one[2] - one[0] == pytest.approx(1.959964 * 2), "one seed: images alone"
     assert np.isnan(mean_interval(values.iloc[:1].assign(error=float("nan")))[1])
-
-
-def test_the_table_has_quality_epochs_and_cost():
-    table = method_results(compared()[lambda own: own["epochs"] == 72], list(VALUES))
-    assert table["label"].tolist() == ["SAF", "DivE", "VSE∞"], "the best first"
-    line = table.set_index("label").loc["DivE"]
-    assert (line["rsum"], line["rsum exhaustive"], line["seeds"]) == pytest.approx((470, 480, 5))
-    assert (line["best epoch"], line["train seconds"]) == (60, 300)
-    assert line["rsum low"] < 470 < line["rsum high"]
 
 
 def test_budgets_have_common_seeds():
@@ -194,7 +200,6 @@ def test_a_swept_setting_has_common_seeds():
         ],
         ignore_index=True,
     )  # fmt: skip
-    assert variant_results(table, "dive")["label"].tolist() == ["α=64", "α=2", "DivE", "α=1"]
     curve = swept(table, "α", (1, 2, 16, 64))
     assert curve.groupby("setting")["rsum"].mean().round(1).to_dict() == {1: 438.0, 16: 488.0, 64: 492.0}, (
         "two of three seeds are no point, and the control's further seeds are not in the curve"
