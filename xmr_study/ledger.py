@@ -88,8 +88,8 @@ def in_words(table: pd.DataFrame, claim: str, effect: str = "{:+.1f}") -> str:
 def reached(labels: Sequence[str], than: str = "", measure: Measure = RSUM) -> pd.DataFrame:
     """What labels reach on scenes (annotated RSUM, percent), or by how much they exceed the label `than`: index label,
     columns mean, low, high (95 % over runs, uncorrected), size (runs; no line without). Of the worlds and seeds of
-    today's protocol on which one processor trained them all, if there are some; else of the protocol before, whose
-    control for what varies DivE is of the processor of its variants."""
+    today's protocol on which one processor trained them all, if there are two of a world; else of the protocol before,
+    whose control for what varies DivE is of the processor of its variants."""
     same, columns = canonical(), ["mean", "low", "high", "size"]
     names = {label: same.get(label, label) for label in (*labels, *filter(None, [than]))}
     rows = records.results()
@@ -97,7 +97,7 @@ def reached(labels: Sequence[str], than: str = "", measure: Measure = RSUM) -> p
     rows = rows[rows["label"].isin([*names.values()])].drop_duplicates(["label", "processor", "world", "seed"])
     batch = rows.groupby(["processor", "world", "seed"])["label"].transform("nunique")
     rows = rows[batch == len({*names.values()})]
-    if len(rows):
+    if rows.groupby(["processor", "world"])["seed"].nunique().gt(1).any():
         if than:
             own = decision.effects(rows, [(names[label], names[than]) for label in labels if label != than], [measure])
             own = own.rename(columns={"above": "label", "effect": "mean"})
