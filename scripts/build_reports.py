@@ -52,6 +52,7 @@ SWEPT = {  # symbol: option, values, the paper's curve, whether the axis is loga
     "K": ("slots", (1, 2, 3, 4, 5, 6), paper_tables.dive_cardinality, False),
     "T": ("iterations", (1, 2, 3, 4, 5, 6), paper_tables.dive_iterations, False),
 }
+SAID = ["held", "held", "undecided", "contradicted"]  # of how sets are compared, and of four elements
 START, END = "<!-- answer: made by `make reports` -->\n", "<!-- end of answer -->"
 
 
@@ -258,6 +259,9 @@ def page() -> str:
     width = decision.verdicts(today, CAPACITY_CLAIMS).set_index("claim")
     if width["verdict"].tolist() != ["held", "held", "undecided"]:
         raise SystemExit(f"error: {TEXT.name} says otherwise of width than {width['verdict'].to_dict()}.")
+    word = verdicts.drop_duplicates("claim", keep="last").set_index("claim")["verdict"]
+    if word[["dive-smooth-mp", "dive-smooth-mil", "dive-similarity", "dive-k-4"]].tolist() != SAID:
+        raise SystemExit(f"error: {TEXT.name} says otherwise of sets than {word.filter(like='dive').to_dict()}.")
     one_element = decision.paired(today, RSUM, ("DivE, 1 × 256",), ("DivE",))
     constant = verdicts["claim"].str.startswith("vse2ad-negatives") & verdicts["verdict"].isin(DECIDED)
     counts = verdicts["verdict"].value_counts()
@@ -272,6 +276,7 @@ def page() -> str:
         narrow=-one_element.mean(),
         **transfer(alone, photographs, known["more"]),
         constant=constant.sum(),
+        claim={r.claim: f"{r.effect:+.1f} [{r.low:+.1f}, {r.high:+.1f}]" for r in verdicts.itertuples()},
         today=verdicts["corpus"].str.contains("today").sum(),
         alpha=means["α"],
         k=means["K"],
