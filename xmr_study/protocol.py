@@ -18,7 +18,7 @@ from xmr_study.variants import comparison, labelled
 
 PARTS = (
     "length", "tuning", "capacity", "comparison", "hinge", "ambiguity", "pairs", "photographs, rate", "photographs",
-    "sets", "slots",
+    "sets", "slots", "scales",
 )  # fmt: skip
 KEY = ["label", "epochs", "lr", "world", "seed", "ambiguity", "dataset"]  # what tells the rows of runs apart
 LENGTHS, MOST_GAIN = (72, 144), 3.0  # epochs; what doubling the shorter may add, points of RSUM
@@ -34,9 +34,11 @@ FIELDS = {"PCME with word drop": {"word_drop": 0.1}, "PCME++": {"objective": "in
 CAPACITY = ("VSE∞, 4 × wider", "DivE, 4 × 16", "VSE∞, 16 × wider", "VSE∞, 16 × wider, DivE's time")
 CROSSED = ("VSE+2AD, 4 × wider", "DivE, 1 × 256", "DivE, 2 × 128")
 CONTROLS = ("DivE", "VSE∞", "VSE+2AD")
-# DivE's Table 3 (what makes its elements, how sets are compared) and App. B.3 (its changes to slot attention, undone).
+# DivE's Table 3 (what makes its elements, how sets are compared), App. B.3 (its changes to slot attention, undone) and
+# Table 4 (α).
 SETS = ("MP, slots", "smooth-Chamfer, PIE-Net", "smooth-Chamfer, transformer", "MIL, slots", "Chamfer, slots")
 SLOTS = ("sampled slots", "GRU update", "without global feature", "all three changes off")
+SCALES = tuple(f"α={alpha}" for alpha in (1, 2, 4, 8, 32, 64))
 
 # The same images captioned more and more vaguely; who trains on them, by which objective, and what becomes of the true
 # pairs that nobody annotated. A hinge is tuned first, on its rate and on the epochs in which it sees all negatives. All
@@ -46,7 +48,8 @@ MASKS = {"annotated": "annotated", "left out": "left out", "true": "exhaustive"}
 OBJECTIVES = {"InfoNCE": {"objective": "infonce"}, "hinge": {"objective": "triplet", "margin": 0.2}}
 UNCROSSED = ("hinge", "true")  # have no run; nor has a mask but the first at the clearest captions
 HINGE_RATES, WARM_UPS = (1e-3, 2e-3, 4e-3), (1 / 3, 2 / 3)
-# Methods that score pairs: a run each, untuned, whose model comes along. SGR is too dear for the whole length.
+# Methods that score pairs: a run each, untuned, whose model comes along, and more of the cheaper PHOTOGRAPH_PAIRS.
+# SGR is too dear for the whole length.
 PAIRS = {"CHAN": LENGTHS[0], "SCAN t-i": LENGTHS[0], "MaxSim t-i": LENGTHS[0], "SAF": LENGTHS[0], "SGR": 24}
 # Flickr8k: light methods, tuned by one seed, and those that score pairs, untuned.
 PHOTOGRAPHS = {
@@ -268,7 +271,7 @@ def _jobs(rows: pd.DataFrame, assumed: bool) -> Iterator[Job]:
     decided = (
         ("capacity", (*CONTROLS, *CAPACITY), WORLDS[:2]), ("capacity", CROSSED, WORLDS[:1]),
         ("comparison", light(), WORLDS), ("sets", ("DivE", *SETS), WORLDS[:2]),
-        ("slots", ("DivE", *SLOTS), WORLDS[:2]),
+        ("slots", ("DivE", *SLOTS), WORLDS[:2]), ("scales", ("DivE", *SCALES), WORLDS[:2]),
     )  # fmt: skip
     for part, names, worlds in decided:
         for seed, world, label in product(range(SEEDS), worlds, names):
@@ -298,6 +301,8 @@ def _jobs(rows: pd.DataFrame, assumed: bool) -> Iterator[Job]:
                     yield _job("ambiguity", label, epochs, rate, world, seed, ambiguity=ambiguity)
     for label, epochs in PAIRS.items():
         yield _job("pairs", label, epochs, RATE, WORLDS[0], 0)
+    for seed, world, label in product(range(SEEDS), WORLDS[:2], PHOTOGRAPH_PAIRS):
+        yield _job("pairs", label, PAIRS[label], RATE, world, seed)
 
 
 def variant_of(label: str) -> str:
