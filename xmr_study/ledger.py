@@ -94,6 +94,8 @@ def reached(labels: Sequence[str], than: str = "", measure: Measure = RSUM) -> p
     names = {label: same.get(label, label) for label in (*labels, *filter(None, [than]))}
     rows = records.results()
     rows = rows[(rows["dataset"] == "scenes") & (rows["ambiguity"] == DEFAULT_AMBIGUITY) & rows["world"].isin(WORLDS)]
+    numbers = decision.columns_of(measure, rows)
+    rows = rows.dropna(subset=numbers) if {*numbers} <= {*rows} else rows[:0]  # nobody asked it yet
     rows = rows[rows["label"].isin([*names.values()])].drop_duplicates(["label", "processor", "world", "seed"])
     batch = rows.groupby(["processor", "world", "seed"])["label"].transform("nunique")
     rows = rows[batch == len({*names.values()})]

@@ -12,7 +12,7 @@ import xmr_study as study
 from xmr_core.base.errors import BadInput
 from xmr_study import protocol, records, tidy
 from xmr_study.claims import CLAIMS
-from xmr_study.claims.claim import Claim, Measure
+from xmr_study.claims.claim import VARIANCE, Claim, Measure
 from xmr_study.claims.own import CAPACITY
 from xmr_study.ledger import DECIDED, unlike_study
 from xmr_study.protocol_results import budget_points, mean_interval, swept
@@ -164,6 +164,7 @@ def test_what_labels_reach_is_of_the_batches_that_have_them_all(monkeypatch):
     assert alone["size"].item() == 8, "a world and seed counts once"
     before = study.reached(["K=1", "K=2"])
     assert before["size"].tolist() == [5, 5], "of the protocol before, for today's has no K=2"
+    assert study.reached(["DivE"], measure=VARIANCE["images"])["size"].item() == 5, "nor any variance here"
 
 
 # tables
