@@ -89,7 +89,7 @@ def reached(labels: Sequence[str], than: str = "", measure: Measure = RSUM) -> p
     """What labels reach on scenes (annotated RSUM, percent), or by how much they exceed the label `than`: index label,
     columns mean, low, high (95 % over runs, uncorrected), size (runs; no line without). Of the worlds and seeds of
     today's protocol on which one processor trained them all, if there are two of a world; else of the protocol before,
-    whose control for what varies DivE is of the processor of its variants."""
+    with its control for what varies DivE (protocol_results.ablation_rows)."""
     same, columns = canonical(), ["mean", "low", "high", "size"]
     names = {label: same.get(label, label) for label in (*labels, *filter(None, [than]))}
     rows = records.results()

@@ -21,7 +21,7 @@ def protocol_rows(folder: Path = FOLDER) -> pd.DataFrame:
 
 
 def ablation_rows(folder: Path = FOLDER) -> pd.DataFrame:
-    """All rows for what varies DivE: its control is that of the processor on which its variants were trained (third/),
+    """All rows for what varies DivE: its control is that of an AMD EPYC (third/), on which its variants were trained,
     and not that of the comparison, which has 6 points more by another processor's chance."""
     rows, control = protocol_rows(folder), protocol_rows(folder / "third")
     return pd.concat([rows[~rows["variant"].isin(control["variant"].unique())], control], ignore_index=True)
