@@ -114,15 +114,15 @@ def under_way() -> dict[str, str]:
     account = account.assign(hours=account["hours"] / 3600, made=account["made"].astype(int))
     account["runs"] = account["runs"].map("{:.0f}".format).replace("nan", "–")
     names = {"runs": "runs planned", "hours": "hours planned", "made": "runs made", "used": "hours used"}
-    lines = []
+    lines, rates = [], [*RATES, 2 * RATES[-1]]
     for label in light():
         short, long = (validated(rows, label, epochs, RATE) for epochs in LENGTHS)
         values = tried(rows, label, LENGTHS[-1])
         rate = chosen_rate(rows, label, LENGTHS[-1])
         lines.append(
-            (label, short, long, (long or np.nan) - (short or np.nan), *map(values.get, RATES), str(rate or "–"))
+            (label, short, long, (long or np.nan) - (short or np.nan), *map(values.get, rates), str(rate or "–"))
         )
-    shown = ["method", *(f"{n} epochs" for n in LENGTHS), "gain", *(f"rate {rate:g}" for rate in RATES), "chosen"]
+    shown = ["method", *(f"{n} epochs" for n in LENGTHS), "gain", *(f"rate {rate:g}" for rate in rates), "chosen"]
     choices = pd.DataFrame(lines, columns=shown).astype(dict.fromkeys(shown[1:-1], float))
     wide = [(label, "DivE") for label in (*CAPACITY, *CROSSED) if label != "DivE, 4 × 16"]
     capacity = decision.effects(rows[rows["part"] != "ambiguity"], [*wide, ("VSE∞", "DivE, 4 × 16")], [RSUM, TRUE_RSUM])

@@ -3,6 +3,7 @@ distributions are."""
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import count
 from math import isqrt
 
 import numpy as np
@@ -318,7 +319,8 @@ def negatives_in_training(config: RunConfig) -> pd.DataFrame:
         prepared.splits["train"], config.batch_images, config.captions_per_image, config.train.seed, config.unit,
         config.positives,
     )  # fmt: skip
-    train(method, batches, lambda method: {"value": 0.0}, config.train, own=own)
+    epochs = count()
+    train(method, batches, lambda method: {"value": float(next(epochs))}, config.train, own=own)  # none is chosen
     plans = [batches.plan(epoch) for epoch in range(config.train.epochs)]
     sizes = [(len(captions), len(images)) for plan in plans for images, captions in plan]
     table = pd.DataFrame([(i2t, t2i) for t2i, i2t in loss.history], columns=["i2t", "t2i"])

@@ -116,7 +116,7 @@ def ablation(
     if settled is not None and len(settled):
         mean_of = settled.groupby("setting")[["rsum", "low", "high"]].mean()
         axes[0].fill_between(mean_of.index, mean_of["low"], mean_of["high"], color="0.85", lw=0, zorder=0)
-        axes[0].plot(mean_of.index, mean_of["rsum"], color="0.5", lw=1.2, label="the study, converged", zorder=1)
+        axes[0].plot(mean_of.index, mean_of["rsum"], color="0.5", lw=1.2, label="the study, long training", zorder=1)
     axes[0].set(title="measured here", xlabel=symbol, ylabel="RSUM (of 600)")
     tried = set(ours[x])
     if published is not None:

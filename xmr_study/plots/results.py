@@ -70,7 +70,7 @@ _VERDICTS = {
 
 def ledger(table: pd.DataFrame) -> Figure:
     """Each claim and corpus on one line: its effect with its interval in its own unit, a panel for each unit, shaded
-    where the claim says that it lies. A claim whose whole interval lies in the shade is held, outside contradicted.
+    where the claim says that it lies. A claim can be held if its whole interval lies there, contradicted if outside.
 
     table: of study.ledger. Lines without an interval (not measured, or one seed) are left out.
 
