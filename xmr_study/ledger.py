@@ -74,14 +74,19 @@ def in_words(table: pd.DataFrame, claim: str, effect: str = "{:+.1f}") -> str:
     >>> line = {"claim": "c", "verdict": "held", "effect": 5.0, "low": 1.0, "high": 9.0}
     >>> in_words(pd.DataFrame([line]), "c"), in_words(pd.DataFrame([line]), "other")
     ('yes (+5.0 [+1.0, +9.0])', 'the study has no rows of it')
+    >>> in_words(pd.DataFrame([line | {"verdict": "undecided"}]), "c")
+    'it cannot be told once corrected (+5.0 [+1.0, +9.0])'
     """
     for line in table[table["claim"] == claim].to_dict("records"):
         if line["verdict"] in WORDS:
             number = effect[effect.index("{") :]
             ends = f" [{number.format(line['low'])}, {number.format(line['high'])}]"
-            more = "more" if line.get("claimed") == "above" else "less"
-            bound = f", where {more} than {line['bound']:g} is claimed" if line.get("bound") else ""
-            return f"{WORDS[line['verdict']]} ({effect.format(line['effect'])}{ends}{bound})"
+            side = "less" if line.get("claimed") == "below" else "more"
+            bound = line.get("bound", 0.0) * (-1 if side == "less" else 1)  # that of a claim is turned with it
+            said = f", where {side} than {bound:g} is claimed" if bound else ""
+            beyond = line["verdict"] == "undecided" and not line["low"] <= bound <= line["high"]
+            corrected = " once corrected" * beyond  # today's intervals are not
+            return f"{WORDS[line['verdict']]}{corrected} ({effect.format(line['effect'])}{ends}{said})"
     return "the study has no rows of it"
 
 
