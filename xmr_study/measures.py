@@ -53,11 +53,12 @@ def attention(run: TrainedRun) -> pd.DataFrame:
     'attention_overlap' with the round as k (object_overlap); 'attention_overlap_gain', the last round minus the first;
     'attention_overlap_over_others', the last round minus the same with the objects of the next image;
     'attention_entropy_fall', the entropy of a cell's shares in the first round minus that in the last; the three with
-    their errors. No row for a corpus that does not know its objects, or features that lie on no square grid.
+    their errors. No row for a corpus that does not know its objects, features that lie on no square grid, or a head
+    without rounds.
     """
     prepared, method = run.prepared(), run.method()
     split, rows = prepared.splits["test"].first(_IMAGES), []
-    if prepared.corpus.name != "scenes" or not hasattr(method.image_head, "attention_maps"):
+    if prepared.corpus.name != "scenes" or not hasattr(method.image_head, "iterations"):
         return pd.DataFrame(columns=METRIC_COLUMNS)
     images = split.images_at(np.arange(len(split.image_rows)))
     with torch.inference_mode():

@@ -302,6 +302,15 @@ def assert_claims_on_sets_are_measured(run, numbers, first, answers):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("method", "asked"), [("vse++", ""), ("pvse", "weakest"), ("pcme", "ρ"), ("pcme++", "ρ")])
+def test_every_light_method_is_measured_by_what_it_has(method, asked, own_home, small_galleries):
+    numbers, _ = records.measured(train_or_load(tiny_config(method, epochs=1)))
+    there = {name for name in numbers if "spearman" in name or "weakest" in name or "attention" in name}
+    assert any("spearman" in name for name in there) is bool(asked) and not any("attention" in name for name in there)
+    assert any("weakest" in name for name in there) is (asked == "weakest")
+
+
+@pytest.mark.slow
 def test_a_run_on_photographs_is_measured_on_its_test_split(own_home, tmp_path):
     root = miniature("precomputed", tmp_path / "coco")
     run = train_or_load(tiny_config("vse++", dataset="precomputed", data_root=str(root), epochs=1))
