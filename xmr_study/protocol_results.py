@@ -44,7 +44,7 @@ def budget_points(rows: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     label, epochs, seeds, rsum (mean). Only seeds that all budgets of a name have; a name with one budget is left out.
     rows: of protocol_rows.
 
-    >>> budget_points(pd.DataFrame(columns=["variant", "world", "epochs"]), ["DivE"]).empty
+    >>> budget_points(pd.DataFrame(columns=list(tidy.COLUMNS)), ["DivE"]).empty
     True
     """
     own = rows[rows["world"].astype(int).isin(DECIDING) & (rows["metric"] == "rsum")]
