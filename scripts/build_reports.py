@@ -25,7 +25,7 @@ from xmr_study import decision, ledger, paper_tables, plots, records
 from xmr_study.claims import CLAIMS
 from xmr_study.claims.claim import RSUM, TRUE_RSUM
 from xmr_study.claims.own import CAPACITY as CAPACITY_CLAIMS
-from xmr_study.ledger import DECIDED, beside
+from xmr_study.ledger import DECIDED, beside, swept
 from xmr_study.protocol import (
     CAPACITY,
     CROSSED,
@@ -42,7 +42,7 @@ from xmr_study.protocol import (
     tried,
     validated,
 )
-from xmr_study.protocol_results import ablation_rows, budget_points, protocol_rows, swept
+from xmr_study.protocol_results import budget_points, protocol_rows
 from xmr_study.records import column
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -243,7 +243,7 @@ def page() -> str:
     stored(plots.scoreboard(verdicts), "scoreboard")
     means = {}
     for symbol, (option, values, paper, log_x) in SWEPT.items():
-        curve = swept(ablation_rows(), symbol, values)
+        curve = swept(symbol, values)
         stored(plots.ablation(curve, paper(), "setting", symbol, log_x, option), f"sweep_{option}")
         means[symbol] = {int(x): value for x, value in curve.groupby("setting")["rsum"].mean().items()}
     by_label = methods.set_index("label")

@@ -5,7 +5,7 @@ Notebooks and reports are made of these. `from xmr_study import notebook, plots`
 
 from xmr_core.training.runs.config import PRESETS, base_config
 from xmr_study import cost, paper_tables, tidy
-from xmr_study.ledger import beside, compared, in_words, ledger, reached, show_verdicts
+from xmr_study.ledger import beside, compared, in_words, ledger, reached, show_verdicts, swept
 from xmr_study.measures import epochs_to, negatives_in_training
 from xmr_study.records import results
 from xmr_study.runs import Runs, ensemble_runs, run, run_table, seed_means, verdict, within_test
@@ -14,6 +14,6 @@ from xmr_study.variants import ablation, comparison, config_from, label_of, seed
 __all__ = [
     "PRESETS", "Runs", "ablation", "base_config", "beside", "compared", "comparison", "config_from", "cost",
     "ensemble_runs", "epochs_to", "in_words", "label_of", "ledger", "negatives_in_training", "paper_tables", "reached",
-    "results", "run", "run_table", "seed_means", "seeds", "show_verdicts", "tidy", "variant_configs", "verdict",
-    "within_test",
+    "results", "run", "run_table", "seed_means", "seeds", "show_verdicts", "swept", "tidy", "variant_configs",
+    "verdict", "within_test",
 ]  # fmt: skip

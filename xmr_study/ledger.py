@@ -74,14 +74,19 @@ def in_words(table: pd.DataFrame, claim: str, effect: str = "{:+.1f}") -> str:
     >>> line = {"claim": "c", "verdict": "held", "effect": 5.0, "low": 1.0, "high": 9.0}
     >>> in_words(pd.DataFrame([line]), "c"), in_words(pd.DataFrame([line]), "other")
     ('yes (+5.0 [+1.0, +9.0])', 'the study has no rows of it')
+    >>> in_words(pd.DataFrame([line | {"verdict": "undecided"}]), "c")
+    'it cannot be told once corrected (+5.0 [+1.0, +9.0])'
     """
     for line in table[table["claim"] == claim].to_dict("records"):
         if line["verdict"] in WORDS:
             number = effect[effect.index("{") :]
             ends = f" [{number.format(line['low'])}, {number.format(line['high'])}]"
-            more = "more" if line.get("claimed") == "above" else "less"
-            bound = f", where {more} than {line['bound']:g} is claimed" if line.get("bound") else ""
-            return f"{WORDS[line['verdict']]} ({effect.format(line['effect'])}{ends}{bound})"
+            side = "less" if line.get("claimed") == "below" else "more"
+            bound = line.get("bound", 0.0) * (-1 if side == "less" else 1)  # that of a claim is turned with it
+            said = f", where {side} than {bound:g} is claimed" if bound else ""
+            beyond = line["verdict"] == "undecided" and not line["low"] <= bound <= line["high"]
+            corrected = " once corrected" * beyond  # today's intervals are not
+            return f"{WORDS[line['verdict']]}{corrected} ({effect.format(line['effect'])}{ends}{said})"
     return "the study has no rows of it"
 
 
@@ -90,16 +95,9 @@ def reached(labels: Sequence[str], than: str = "", measure: Measure = RSUM) -> p
     columns mean, low, high (95 % over runs, uncorrected), size (runs; no line without). Of the worlds and seeds of
     today's protocol on which one processor trained them all, if there are two of a world; else of the protocol before,
     with its control for what varies DivE (protocol_results.ablation_rows)."""
-    same, columns = canonical(), ["mean", "low", "high", "size"]
-    names = {label: same.get(label, label) for label in (*labels, *filter(None, [than]))}
-    rows = records.results()
-    rows = rows[(rows["dataset"] == "scenes") & (rows["ambiguity"] == DEFAULT_AMBIGUITY) & rows["world"].isin(WORLDS)]
-    numbers = decision.columns_of(measure, rows)
-    rows = rows.dropna(subset=numbers) if {*numbers} <= {*rows} else rows[:0]  # nobody asked it yet
-    rows = rows[rows["label"].isin([*names.values()])].drop_duplicates(["label", "processor", "world", "seed"])
-    batch = rows.groupby(["processor", "world", "seed"])["label"].transform("nunique")
-    rows = rows[batch == len({*names.values()})]
-    if rows.groupby(["processor", "world"])["seed"].nunique().gt(1).any():
+    columns, every = ["mean", "low", "high", "size"], [*labels, *filter(None, [than])]
+    names, rows = _together(every, measure)
+    if len(rows):
         if than:
             own = decision.effects(rows, [(names[label], names[than]) for label in labels if label != than], [measure])
             own = own.rename(columns={"above": "label", "effect": "mean"})
@@ -107,12 +105,48 @@ def reached(labels: Sequence[str], than: str = "", measure: Measure = RSUM) -> p
             own = decision.levels(rows, [*dict.fromkeys(names.values())], measure)
         own = own.rename(columns={"runs": "size"}).set_index("label")[columns]
         return own.reindex([names[label] for label in labels]).set_axis(pd.Index(labels, name="label")).dropna()
-    rows = tidy.latest(deciding(ablation_rows()))
-    rows = _of_measure(rows[rows["variant"].isin([*labels, than])], measure)
-    values = measure.factor * rows.pivot(index="seed", columns="variant", values="value")
+    values = _before(every, measure)
     values = values.sub(values[than], axis=0).drop(columns=than) if than else values
     table = [(*seed_interval(own.dropna()), own.count()) for _, own in values.items()]
     return pd.DataFrame(table, values.columns.rename("label"), columns)
+
+
+def swept(symbol: str, settings: Sequence[float]) -> pd.DataFrame:
+    """Annotated RSUM (percent) of every run at every value of a setting that a label names ('α' of 'α=16'), of the runs
+    that `reached` takes: columns setting, seed, rsum, low, high (of the setting's mean, 95 %). Values without runs have
+    no line, and the others only the runs that all of them have."""
+    labels = {f"{symbol}={x:g}": x for x in settings}
+    names, rows = _together([*labels], RSUM)
+    if len(rows):
+        of_name = rows.pivot_table("annotated both rsum", ["world", "seed"], "label", "first")
+        values = RSUM.factor * of_name[[names[label] for label in labels]].set_axis([*labels], axis=1)
+    else:
+        values = _before([*labels], RSUM).dropna()
+    ends = reached([*values])[["low", "high"]]
+    table = values.reset_index().melt([*filter(None, values.index.names)], var_name="label", value_name="rsum")
+    table = table.assign(setting=table["label"].map(labels)).join(ends, on="label")
+    return table[["setting", "seed", "rsum", "low", "high"]].sort_values("setting", kind="stable", ignore_index=True)
+
+
+def _together(labels: Sequence[str], measure: Measure) -> tuple[dict[str, str], pd.DataFrame]:
+    """label → its name in today's rows, and the rows of the batches that have them all; none before there are two of a
+    world."""
+    names = {label: canonical().get(label, label) for label in labels}
+    rows = records.results()
+    rows = rows[(rows["dataset"] == "scenes") & (rows["ambiguity"] == DEFAULT_AMBIGUITY) & rows["world"].isin(WORLDS)]
+    numbers = decision.columns_of(measure, rows)
+    rows = rows.dropna(subset=numbers) if {*numbers} <= {*rows} else rows[:0]  # nobody asked it yet
+    rows = rows[rows["label"].isin([*names.values()])].drop_duplicates(["label", "processor", "world", "seed"])
+    batch = rows.groupby(["processor", "world", "seed"])["label"].transform("nunique")
+    rows = rows[batch == len({*names.values()})]
+    return names, rows if rows.groupby(["processor", "world"])["seed"].nunique().gt(1).any() else rows[:0]
+
+
+def _before(labels: Sequence[str], measure: Measure) -> pd.DataFrame:
+    """The values of the protocol before, a line for each seed, a column for each label that it has."""
+    rows = tidy.latest(deciding(ablation_rows()))
+    rows = _of_measure(rows[rows["variant"].isin(labels)], measure)
+    return measure.factor * rows.pivot(index="seed", columns="variant", values="value")
 
 
 def _of_measure(rows: pd.DataFrame, m: Measure) -> pd.DataFrame:

@@ -1,7 +1,6 @@
 """The tables of the study, from small tables that are made up here: with no rows of the protocol, with some, and with
 all."""
 
-import math
 
 import numpy as np
 import pandas as pd
@@ -15,9 +14,10 @@ from xmr_study.claims import CLAIMS
 from xmr_study.claims.claim import VARIANCE, Claim, Measure
 from xmr_study.claims.own import CAPACITY
 from xmr_study.ledger import DECIDED, unlike_study
-from xmr_study.protocol_results import budget_points, mean_interval, swept
+from xmr_study.protocol_results import budget_points
 
 NONE = pd.DataFrame(columns=list(tidy.COLUMNS))
+NO_RUNS = pd.DataFrame(columns=["label", "dataset", "ambiguity", "world", "seed", "processor", "annotated both rsum"])
 LATER = "2100-01-01T00:00:00+00:00"
 
 
@@ -170,16 +170,6 @@ def test_what_labels_reach_is_of_the_batches_that_have_them_all(monkeypatch):
 # tables
 
 
-def test_the_interval_of_a_method_carries_seeds_and_images_of_its_worlds():
-    values = pd.DataFrame({"value": [450.0, 452.0, 448.0], "error": 2.0, "world": [1, 2, 1]})
-    mean, low, high = mean_interval(values)
-    half = 4.302653 * math.sqrt(4 / 3 + 4 / 2)  # Student's 97.5 % with 2 degrees of freedom
-    assert (mean, low, high) == pytest.approx((450, 450 - half, 450 + half))
-    one = mean_interval(values.iloc[:1])
-    assert one[2] - one[0] == pytest.approx(1.959964 * 2), "one seed: images alone"
-    assert np.isnan(mean_interval(values.iloc[:1].assign(error=float("nan")))[1])
-
-
 def test_budgets_have_common_seeds():
     own = compared()
     points = budget_points(own, list(VALUES))
@@ -191,19 +181,24 @@ def test_budgets_have_common_seeds():
     assert sorted(longer.loc[longer["label"] == "DivE", "epochs"]) == [8, 24, 72, 144], "72 epochs are a point, too"
 
 
-def test_a_swept_setting_has_common_seeds():
-    control = [484.0, 500.0, 490.0, 480.0, 486.0, 502.0, 470.0]
-    table = pd.concat(
-        [
-            rows("DivE", [300.0] * 5), rows("DivE", control, epochs=144),
-            rows("α=1", [v - 50 for v in control[:5]], epochs=144), rows("α=2", control[:3], epochs=144),
-            rows("α=64", [v + 4 for v in control[:5]], epochs=144), rows("VSE∞", [450.0] * 5),
-        ],
-        ignore_index=True,
-    )  # fmt: skip
-    curve = swept(table, "α", (1, 2, 16, 64))
-    assert curve.groupby("setting")["rsum"].mean().round(1).to_dict() == {1: 438.0, 16: 488.0, 64: 492.0}, (
-        "two of three seeds are no point, and the control's further seeds are not in the curve"
-    )
-    width = student.ppf(0.975, 4) * np.sqrt(np.var(control[:5], ddof=1) / 5 + 2**2 / 2)
-    assert curve[curve["setting"] == 16]["high"].iloc[0] == pytest.approx(488 + width), "of the five common seeds"
+def test_a_swept_setting_has_the_runs_that_all_its_values_have(monkeypatch):
+    of = {"metric": "rsum", "relevance": "annotated", "direction": "both", "k": 0}
+    values = {"α=1": (4.0, 4.2), "α=16": (4.5, 4.6, 4.7), "α=64": (4.6, 4.9)}
+    lines = [of | {"seed": n, "variant": name, "value": v} for name, own in values.items() for n, v in enumerate(own)]
+    monkeypatch.setattr(tidy, "latest", lambda rows: pd.DataFrame(lines))
+    monkeypatch.setattr(records, "results", lambda: NO_RUNS)
+    curve = study.swept("α", (1, 2, 16, 64))
+    assert curve[["setting", "seed"]].values.tolist() == [[x, n] for x in (1, 16, 64) for n in (0, 1)]
+    assert curve["rsum"].tolist() == pytest.approx([400, 420, 450, 460, 460, 490])
+    half = 12.706205 * 10  # Student's 97.5 % with 1 degree of freedom
+    assert curve.loc[0, ["low", "high"]].tolist() == pytest.approx([410 - half, 410 + half], rel=1e-5)
+    same = {"dataset": "scenes", "ambiguity": 0.05, "collapsed": False, "failure": None, "processor": "a"}
+    today = [
+        same | {"label": label, "world": world, "seed": seed, "annotated both rsum": value + seed / 100 + world / 10}
+        for label, value in (("α=1", 4.0), ("DivE", 5.0), ("α=64", 5.5)) for world in (1, 2) for seed in (0, 1)
+    ]  # fmt: skip
+    monkeypatch.setattr(records, "results", lambda: pd.DataFrame(today))
+    curve = study.swept("α", (1, 16, 64))
+    assert curve.groupby("setting")["rsum"].apply(list)[16] == pytest.approx([510, 511, 520, 521]), "α=16 is DivE"
+    assert curve.groupby("setting")["rsum"].mean().tolist() == pytest.approx([415.5, 515.5, 565.5])
+    assert (curve["low"] < curve["high"]).all() and len(curve) == 12
