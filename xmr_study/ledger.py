@@ -139,6 +139,7 @@ def _together(labels: Sequence[str], measure: Measure) -> tuple[dict[str, str], 
     rows = rows[rows["label"].isin([*names.values()])].drop_duplicates(["label", "processor", "world", "seed"])
     batch = rows.groupby(["processor", "world", "seed"])["label"].transform("nunique")
     rows = rows[batch == len({*names.values()})]
+    rows = rows[rows["processor"] == rows.groupby(["world", "seed"])["processor"].transform("first")]  # of two one
     return names, rows if rows.groupby(["processor", "world"])["seed"].nunique().gt(1).any() else rows[:0]
 
 

@@ -202,3 +202,8 @@ def test_a_swept_setting_has_the_runs_that_all_its_values_have(monkeypatch):
     assert curve.groupby("setting")["rsum"].apply(list)[16] == pytest.approx([510, 511, 520, 521]), "α=16 is DivE"
     assert curve.groupby("setting")["rsum"].mean().tolist() == pytest.approx([415.5, 515.5, 565.5])
     assert (curve["low"] < curve["high"]).all() and len(curve) == 12
+    again = [line | {"processor": "b", "annotated both rsum": line["annotated both rsum"] - 1} for line in today]
+    monkeypatch.setattr(records, "results", lambda: pd.DataFrame(again[:4] + today + again[4:]))
+    means = [study.swept("α", (1, 16, 64)).groupby("setting")["rsum"].mean(), study.reached(["α=1", "α=16"])["mean"]]
+    assert means[0].tolist() == pytest.approx([315.5, 415.5, 465.5]), "each world and seed of one processor alone"
+    assert means[1].sort_values().tolist() == pytest.approx([315.5, 415.5])
