@@ -153,7 +153,8 @@ def levels(rows: pd.DataFrame, names: Sequence[str], measure: Measure = RSUM) ->
     """
     rows = rows[(rows["world"].isin(WORLDS) | (rows["dataset"] != "scenes")) & rows["label"].isin(names)]
     beside = rows.groupby(["processor", "world", "seed"])["label"].transform("nunique")
-    rows = rows.iloc[np.argsort(-beside.to_numpy(), kind="stable")].drop_duplicates(["label", "world", "seed"])
+    order = np.lexsort([pd.factorize(rows["processor"])[0], -beside.to_numpy()])  # of equal ones the first processor
+    rows = rows.iloc[order].drop_duplicates(["label", "world", "seed"])
     values = {name: paired(rows, measure, (name,)).dropna() for name in names if name in set(rows["label"])}
     own = {name: Comparison(name, v) for name, v in values.items() if len(v) and spread(v)[1]}
     lines = []

@@ -334,6 +334,9 @@ def test_levels_have_their_mean_with_and_without_collapsed_runs():
     estimate = moderated([Comparison("", s) for s in (decision.paired(table, decision.RSUM, (n,)) for n in "ab")])[0]
     assert (a["low"], a["high"]) == pytest.approx(estimate.interval())
     assert decision.levels(table[table["seed"] == 0], ["a"]).empty, "one seed has no spread"
+    again = table.assign(processor="B", **{"annotated both rsum": table["annotated both rsum"] - 1})
+    mixed = pd.concat([table[table["label"] == "a"], again, table[table["label"] == "b"]])
+    assert decision.levels(mixed, ["a", "b"]).equals(out), "two processors that have both do not mix"
 
 
 def test_methods_have_what_they_reach_and_what_it_costs():
