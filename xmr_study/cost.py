@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 from xmr_core.base import files
 from xmr_core.base.errors import BadInput, DamagedFile, require_choice
@@ -219,6 +218,8 @@ def fit_exponent(sizes: Sequence[float], seconds: Sequence[float], level: float 
     points = np.array([sizes, seconds], float)
     if not (np.isfinite(points) & (points > 0)).all() or np.unique(points[0]).size < LEAST_SIZES:
         raise BadInput(f"an exponent needs at least {LEAST_SIZES} different sizes, and positive, finite numbers.")
+    from scipy import stats  # takes half as long to import as torch
+
     line = stats.linregress(*np.log(points))
     half = stats.t.ppf((1 + level) / 2, points.shape[1] - 2) * line.stderr
     return Exponent(float(line.slope), float(line.slope - half), float(line.slope + half), float(line.intercept))
