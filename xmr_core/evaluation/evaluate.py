@@ -15,7 +15,7 @@ from torch import Tensor
 from xmr_core.base.errors import BadInput
 from xmr_core.base.machine import Environment, as_a_run, resolve_device
 from xmr_core.base.reachable import in_words, reachable_in
-from xmr_core.base.types import Brief, Corpus, Relevance, Representation
+from xmr_core.base.types import Brief, Corpus, Relevance, Representation, distinct
 from xmr_core.evaluation import metrics
 from xmr_core.evaluation.metrics import FULL, KS, Protocol
 from xmr_core.evaluation.ranks import MatrixScores, RankQuery, Scores, Scoring, checked_k, ranks
@@ -254,7 +254,7 @@ def judgment_agreement(
         i, t = images.get_indexer(table["image_id"]), captions.get_indexer(table["caption_id"])
         valid = (i >= 0) & (t >= 0)
         grade = table["grade"].to_numpy()[valid]
-        if len(np.unique(grade)) > 1:
+        if len(distinct(grade)) > 1:
             value = kendalltau(scores.pairs(i[valid], t[valid]), grade, variant="c").statistic
             rows.append((kind, "both", "kendall_tau_c", 0, float(value), int(valid.sum())))
     return pd.DataFrame(rows, columns=METRIC_COLUMNS)
@@ -317,7 +317,7 @@ def rank_metrics(
     queries = np.flatnonzero(relevant.counts)
     if not len(queries):
         raise BadInput(f"none of the {len(relevant):,} queries has a relevant item; query_ids name the rows of scores.")
-    steps = np.unique(grades)
+    steps = distinct(grades)
     questions = [_at_least(relevant, grades, step) for step in steps]
     ranked, *_ = answers = ranks(MatrixScores(matrix), questions).ranks
     ks = ks if isinstance(ks, Iterable) else [ks]

@@ -16,7 +16,15 @@ from torch import Tensor
 
 from xmr_core.base.errors import BadInput, require_choice
 from xmr_core.base.machine import as_a_run, evaluating, matrix_precision
-from xmr_core.base.types import Brief, EmbeddingSet, GaussianEmbedding, Relevance, RelevantRanks, Representation
+from xmr_core.base.types import (
+    Brief,
+    EmbeddingSet,
+    GaussianEmbedding,
+    Relevance,
+    RelevantRanks,
+    Representation,
+    distinct,
+)
 from xmr_core.similarities.base import Similarity, as_similarity
 
 MAX_ELEMENTS = 1 << 23  # of the largest intermediate, i·t·k·l: 32 MB in float32
@@ -414,7 +422,7 @@ def ranks(scores: Scores, questions: Sequence[RankQuery], done: Callable[[int], 
     """
     streams = [_RankCount(scores, question) for question in questions]
     wanted = [images * scores.shape[1] + captions for images, captions in (s.pairs(s.owner, s.items) for s in streams)]
-    once = np.unique(np.concatenate([*wanted, np.empty(0, np.int64)]))  # most are relevant in several questions
+    once = distinct(np.concatenate([*wanted, np.empty(0, np.int64)]))  # most are relevant in several questions
     relevant_scores = scores.pairs(*np.divmod(once, max(1, scores.shape[1])))
     for s, keys in zip(streams, wanted, strict=True):
         s.set_exact(relevant_scores[np.searchsorted(once, keys)])
