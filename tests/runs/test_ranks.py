@@ -20,13 +20,28 @@ from xmr_core.training.runs import load, stored_ids, train_or_load
 
 HERE = Path(__file__).parents[1]
 SIZES = ["size=tiny", "d=16", "batch_images=16", "captions_per_image=2", "device=cpu"]
+LENGTH = ["epochs=6", "dropout=0.0", "iterations=1"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def settings():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join([str(HERE.parent), str(HERE), os.environ.get("PYTHONPATH", "")]))
+        patch.setenv("OMP_NUM_THREADS", "1")
+        yield
 
 
 @pytest.fixture(autouse=True)
 def own_home(tmp_path, monkeypatch):
     monkeypatch.setenv("XMR_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(HERE.parent), str(HERE), os.environ.get("PYTHONPATH", "")]))
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+
+
+@pytest.fixture(scope="module")
+def together(tmp_path_factory, settings):
+    """A run of two processes, in a home of its own: starting them takes longer than the run."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XMR_HOME", str(tmp_path_factory.mktemp("home")))
+        return load(trained(2, *LENGTH))
 
 
 def torchrun(ranks: int, *words: str) -> list[str]:
@@ -60,9 +75,9 @@ def test_every_method_and_objective_has_the_loss_and_gradients_of_one_process(tm
 
 
 @pytest.mark.slow
-def test_a_run_on_two_processes_equals_the_run_on_one_and_is_its_own_run():
-    together = load(trained(2, "epochs=2", "dropout=0.0", "iterations=1"))
-    alone = train_or_load(tiny_config(epochs=2, dropout=0.0, iterations=1))
+def test_a_run_on_two_processes_equals_the_run_on_one_and_is_its_own_run(together, monkeypatch):
+    monkeypatch.setenv("XMR_HOME", str(together.folder.parents[1]))
+    alone = train_or_load(tiny_config(epochs=6, dropout=0.0, iterations=1))
     assert together.id != alone.id and together.config.processes == 2 and len(stored_ids()) == 2
     assert_close(together.weights(), alone.weights(), rtol=0, atol=1e-4)  # float32, and AdamW divides by small numbers
     columns = ["loss", "value", "lr"]
@@ -72,13 +87,12 @@ def test_a_run_on_two_processes_equals_the_run_on_one_and_is_its_own_run():
 
 
 @pytest.mark.slow
-def test_a_killed_rank_ends_all_with_a_sentence_and_the_restart_ends_with_the_same_weights(tmp_path, monkeypatch):
+def test_a_killed_rank_ends_all_with_a_sentence_and_the_restart_ends_the_same(together, tmp_path, monkeypatch):
     psutil = pytest.importorskip("psutil")
-    undisturbed = load(trained(2, "epochs=6"))
     monkeypatch.setenv("XMR_HOME", str(tmp_path / "killed"))
-    command = torchrun(2, "-m", "xmr_core", "train", "dive", *SIZES, "epochs=6")
+    command = torchrun(2, "-m", "xmr_core", "train", "dive", *SIZES, *LENGTH)
     process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
-    folder, deadline = tmp_path / "killed" / "runs" / undisturbed.id, time.monotonic() + 240
+    folder, deadline = tmp_path / "killed" / "runs" / together.id, time.monotonic() + 240
     while not (folder / "state.sealed.previous").exists() and time.monotonic() < deadline:
         time.sleep(0.05)
     ranks = [p for p in psutil.Process(process.pid).children() if "xmr_core" in p.cmdline()]
@@ -88,10 +102,10 @@ def test_a_killed_rank_ends_all_with_a_sentence_and_the_restart_ends_with_the_sa
     assert process.returncode != 0 and "another process of this run has ended" in errors
     assert not psutil.wait_procs(ranks, timeout=30)[1], "a process stayed behind"
     assert not (folder / "record.json").exists()
-    again = load(trained(2, "epochs=6"))
+    again = load(trained(2, *LENGTH))
     for name in ("model.safetensors", "metrics.csv"):
-        assert (again.folder / name).read_bytes() == (undisturbed.folder / name).read_bytes()
-    history = [run.history.drop(columns="seconds") for run in (again, undisturbed)]
+        assert (again.folder / name).read_bytes() == (together.folder / name).read_bytes()
+    history = [run.history.drop(columns="seconds") for run in (again, together)]
     assert history[0].equals(history[1])
 
 
