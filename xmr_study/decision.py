@@ -58,8 +58,9 @@ def paired(rows: pd.DataFrame, measure: Measure, above: Sequence[str], below: Se
     rows of them all (of several processors the first); NaN where a run failed; index world, seed. rows: of
     records.read, of one ambiguity and data set."""
     index, labels = ["processor", "world", "seed"], [*above, *below]
-    own = rows.assign(number=rows[columns_of(measure, rows)].mean(axis=1, skipna=False))
-    own = own[own["label"].isin(labels) & (own["number"].notna() | own["failure"].notna())]  # else it was never asked
+    own = rows.loc[rows["label"].isin(labels), [*index, "label", "failure", *columns_of(measure, rows)]]
+    own = own.assign(number=own.iloc[:, 5:].mean(axis=1, skipna=False))
+    own = own[own["number"].notna() | own["failure"].notna()]  # else it was never asked
     own = own.drop_duplicates([*index, "label"], keep="last")
     count = own.groupby(index)["label"].nunique()
     values = measure.factor * own.pivot(index=index, columns="label", values="number").reindex(columns=labels)
@@ -75,10 +76,13 @@ def compare(rows: pd.DataFrame, claim: Claim) -> list[Comparison]:
     """The comparisons of a claim, in units of its measure, less its bound. A claim that lacks a variant or its number
     has none. Labels of one run are one (protocol.canonical). rows: of records.read; those of scenes at the usual
     ambiguity count."""
-    m, rows = claim.measure, rows[(rows["ambiguity"] == DEFAULT_AMBIGUITY) & (rows["dataset"] == "scenes")]
+    m, usual = claim.measure, (rows["ambiguity"] == DEFAULT_AMBIGUITY) & (rows["dataset"] == "scenes")
     sides = [[canonical().get(label, label) for label in side] for side in (claim.above, claim.below)]
     numbers = columns_of(m, rows)
-    if not {*numbers} <= {*rows} or not {*sides[0], *sides[1]} <= {*rows.dropna(subset=numbers)["label"]}:
+    if not {*numbers} <= {*rows}:
+        return []
+    rows = rows.loc[usual, ["processor", "world", "seed", "label", "failure", *numbers]]
+    if not {*sides[0], *sides[1]} <= {*rows.dropna(subset=numbers)["label"]}:
         return []
     pairs = [((a,), (b,) if b else ()) for a in sides[0] for b in sides[1] or ("",)]
     out = []

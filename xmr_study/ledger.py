@@ -1,6 +1,7 @@
 """The verdicts of today as a table, and the comparison that a claim of one's own asks for."""
 
 from collections.abc import Iterable, Sequence
+from functools import cache
 
 import pandas as pd
 
@@ -47,10 +48,8 @@ def ledger(*names: str) -> pd.DataFrame:
 
 def _of_today(before: pd.DataFrame) -> pd.DataFrame:
     """before: claim → a line of the protocol before, which names its paper."""
-    rows, ours, lines = records.read(), {"method": "dive", "paper": "ours", "whose": "ours"}, []
-    told = [*zip(CAPACITY, decision.verdicts(rows, CAPACITY).to_dict("records"), strict=True)]
-    told += zip(CLAIMS, decision.verdicts(rows, CLAIMS).to_dict("records"), strict=True)
-    for claim, own in told:
+    ours, lines = {"method": "dive", "paper": "ours", "whose": "ours"}, []
+    for claim, own in _told():
         if own["verdict"] not in DECIDED:
             continue
         whose = before.loc[claim.id, list(ours)].to_dict() if claim.id in before.index else ours
@@ -60,6 +59,14 @@ def _of_today(before: pd.DataFrame) -> pd.DataFrame:
         said |= {"digits": claim.measure.digits, "needs": decision.needed(claim), "p": own["p held"]}
         lines.append(of_claim | said | {name: own[name] for name in ("verdict", "effect", "low", "high", "worlds")})
     return pd.DataFrame(lines, columns=COLUMNS)
+
+
+@cache
+def _told() -> list[tuple[Claim, dict]]:
+    """What today's rows say of each claim, a line of decision.verdicts, once in a process: it takes a while."""
+    rows = records.read()
+    told = ((claims, decision.verdicts(rows, claims).to_dict("records")) for claims in (CAPACITY, CLAIMS))
+    return [pair for claims, lines in told for pair in zip(claims, lines, strict=True)]
 
 
 WORDS = {"held": "yes", "contradicted": "no, the other way round", "equivalent": "there is no difference",
