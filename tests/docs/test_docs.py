@@ -14,7 +14,6 @@ from layout import FLOORS
 from pages import DOCS, FENCE, ROOT, python_blocks
 
 from xmr_core.methods import registry
-from xmr_study.method_tables import methods_table, options_table, published_table
 
 sys.path.insert(0, str(ROOT / "scripts"))
 
@@ -151,10 +150,10 @@ def test_commands_of_make_that_documents_name_exist():
 
 def test_tables_of_methods_are_current():
     readme = (ROOT / "README.md").read_text()
-    assert build_readme.with_table(readme) == readme and methods_table() in readme, "run `make readme`"
+    assert build_readme.with_table(readme) == readme and build_readme.methods_table() in readme, "run `make readme`"
     page = build_readme.OPTIONS.read_text()
     assert page == build_readme.options_page(), "run `make readme`"
-    assert options_table() in page and published_table().partition("\n\n")[2] in page
+    assert build_readme.options_table() in page and build_readme.published_table().partition("\n\n")[2] in page
 
 
 @pytest.mark.parametrize("module", registry.MODULES.values())
