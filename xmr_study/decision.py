@@ -435,35 +435,3 @@ def can_be_seen(claim: Claim) -> bool | None:
     recalls; None where none is printed."""
     printed = printed_effect(claim)
     return None if printed is None else printed[0] >= SEEN[needed(claim)] * len(printed[1]) / len(KS)
-
-
-def power(
-    effects: Sequence[float], worlds: int, seeds: int, sd: Sequence[float], claims: int, comparisons: int = 1,
-    trials: int = 2000, seed: int = 0,
-) -> pd.DataFrame:  # fmt: skip
-    """Share of simulated studies in which a claim of a paper of `claims` is decided, by the effect that all of its
-    comparisons have: columns effect, held, contradicted, family error (any claim held or contradicted when none has
-    an effect; of effect 0 alone).
-
-    Differences are normal; the standard deviation of each comparison is drawn from sd, so that variances are unequal.
-
-    >>> power([20.0], 4, 3, [9.0, 12.0], claims=4, trials=50)["held"].tolist()
-    [1.0]
-    """
-    rng, lines = np.random.default_rng(seed), []
-    index = pd.MultiIndex.from_product([range(worlds), range(seeds)], names=["world", "seed"])
-    n, f = claims * comparisons, worlds * (seeds - 1)
-    for effect in effects:
-        words = np.zeros((trials, claims, 2), bool)
-        for trial in range(trials):
-            draws = rng.normal(effect, rng.choice(sd, n)[:, None], (n, len(index)))
-            s = draws.reshape(n, worlds, seeds).var(2, ddof=1).mean(1)
-            common, lent = prior(s, np.full(n, f))
-            lent = min(lent, MOST_PRIOR)
-            error = np.sqrt((lent * common + f * s) / (lent + f) / len(index))
-            own = [Estimate(*t, lent + f) for t in zip(draws.mean(1), error, strict=True)]
-            p = [claim_p(own[i : i + comparisons])[:2] for i in range(0, n, comparisons)]
-            words[trial] = np.stack([holm(column) <= LEVEL for column in np.transpose(p)], 1)
-        error = words.any((1, 2)).mean() if effect == 0 else np.nan
-        lines.append((effect, words[..., 0].mean(), words[..., 1].mean(), error))
-    return pd.DataFrame(lines, columns=["effect", "held", "contradicted", "family error"])

@@ -1,6 +1,8 @@
 """The protocol's decisions against loops that are written from its page."""
 
 import math
+import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -14,7 +16,10 @@ from xmr_study import decision, protocol
 from xmr_study.claims import CLAIMS
 from xmr_study.claims.claim import RSUM, Claim, Measure
 from xmr_study.claims.pcme import PRECISION
-from xmr_study.decision import Comparison, compare, moderated, power, prior, verdicts
+from xmr_study.decision import Comparison, compare, moderated, prior, verdicts
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
+from simulate_power import power
 
 MAP = Measure("mAP@R", "exhaustive", "i2t", "map_at_r", factor=100)
 
