@@ -59,17 +59,15 @@ def paired(rows: pd.DataFrame, measure: Measure, above: Sequence[str], below: Se
     records.read, of one ambiguity and data set."""
     index, labels = ["processor", "world", "seed"], [*above, *below]
     own = rows.loc[rows["label"].isin(labels), [*index, "label", "failure", *columns_of(measure, rows)]]
-    own = own.assign(number=own.iloc[:, 5:].mean(axis=1, skipna=False))
+    own["number"] = own.iloc[:, 5:].mean(axis=1, skipna=False)
+    own["processor"] = pd.Categorical(own["processor"], rows["processor"].unique())  # in the order of the rows
     own = own[own["number"].notna() | own["failure"].notna()]  # else it was never asked
     own = own.drop_duplicates([*index, "label"], keep="last")
-    count = own.groupby(index)["label"].nunique()
     values = measure.factor * own.pivot(index=index, columns="label", values="number").reindex(columns=labels)
-    values = values[count == len({*labels})]
+    values = values[own.groupby(index, observed=True)["label"].nunique() == len({*labels})]
     means = [values[list(side)].mean(axis=1, skipna=False) if side else 0.0 for side in (above, below)]
-    first = {name: n for n, name in enumerate(dict.fromkeys(rows["processor"]))}
-    out = (means[0] - means[1]).rename("value").reset_index()
-    out = out.sort_values("processor", key=lambda processors: processors.map(first), kind="stable")
-    return out.drop_duplicates(["world", "seed"]).set_index(["world", "seed"])["value"].sort_index()
+    out = (means[0] - means[1]).rename("value").droplevel("processor")
+    return out[~out.index.duplicated()].sort_index()
 
 
 def compare(rows: pd.DataFrame, claim: Claim) -> list[Comparison]:
@@ -207,14 +205,9 @@ def methods(rows: pd.DataFrame, scoring: pd.DataFrame, dataset: str = "scenes") 
 def agreement(rows: pd.DataFrame, names: Sequence[str], benchmark: str, truth: str) -> pd.Series:
     """Kendall's τ between two columns of rows over the labels `names`, for each world and seed on which one processor
     trained them all: how far one orders methods as the other does. rows: of records.read, of one ambiguity."""
-    own = rows[rows["label"].isin(names) & rows["world"].isin(WORLDS)]
-    batches = own.drop_duplicates(["processor", "world", "seed", "label"], keep="last").groupby(
-        ["processor", "world", "seed"]
-    )
-    taus = {
-        key[1:]: batch[benchmark].corr(batch[truth], method="kendall")
-        for key, batch in batches if len(batch) == len(names)
-    }  # fmt: skip
+    own, batch = rows[rows["label"].isin(names) & rows["world"].isin(WORLDS)], ["processor", "world", "seed"]
+    batches = own.drop_duplicates([*batch, "label"], keep="last").groupby(batch)
+    taus = {key[1:]: of[benchmark].corr(of[truth], method="kendall") for key, of in batches if len(of) == len(names)}
     return pd.Series(taus, dtype=float).rename_axis(["world", "seed"])
 
 

@@ -174,10 +174,7 @@ def pool_bias(labels: Sequence[str], scorings: Sequence[Scoring], corpus: Corpus
     every, lines = pooled(scorings, corpus, k), {}
     single = {str(n): pooled([scoring], corpus, k) for n, scoring in enumerate(scorings)}
     for label in dict.fromkeys(labels):
-        own, others = (
-            {str(n): scorings[n] for n, name in enumerate(labels) if (name == label) == of_it}
-            for of_it in (True, False)
-        )
+        own, others = ({str(n): s for n, s in enumerate(scorings) if (labels[n] == label) == i} for i in (True, False))
         pools = {"own": pooled([*own.values()], corpus, k), "all others": pooled([*others.values()], corpus, k)}
         pools |= {"all": every, **{n: single[n] for n in others}}
         tables = [evaluate_scores(scoring, pools).per_query for scoring in own.values()]
@@ -200,9 +197,8 @@ def benchmark_run(run: TrainedRun, pool: Relevance | None = None) -> Benchmarks:
     evaluation = evaluate_scores(scores, relevance_sets)
     sources = {f"{name} annotated": ("annotated", column) for name, column in _COLUMNS.items()}
     sources |= {f"PMRP ζ={z}": (f"plausible {z}", "r_precision") for z in ZETAS}
-    sources |= (
-        dict(zip(POOLED, [("pooled", "r_precision"), ("pooled", "map_at_r")], strict=True)) if pool is not None else {}
-    )
+    judged = zip(POOLED, [("pooled", "r_precision"), ("pooled", "map_at_r")], strict=True)
+    sources |= dict(judged) if pool is not None else {}
     sources[TRUTH] = ("exhaustive", "r_precision")
     queries = per_query_values(evaluation.per_query, sources)
     queries["PMRP"] = queries[[f"PMRP ζ={z}" for z in ZETAS]].mean(axis=1)
@@ -226,6 +222,5 @@ def compared_benchmarks(labels: Sequence[str], evaluated: Sequence[Benchmarks]) 
     values = pd.DataFrame([b.values for b in evaluated]).groupby(np.array(labels), sort=False).mean()
     own = [agreement_of_benchmarks(b.queries, TRUTH, [n for n in names if n in b.queries]) for b in evaluated]
     methods = agreement_of_benchmarks(values, TRUTH, names).set_index("benchmark")["tau"]
-    return pd.DataFrame(
-        {"tau of methods": methods, "tau of queries": pd.concat(own).groupby("benchmark")["tau"].mean()}
-    ).loc[methods.index]
+    queries = pd.concat(own).groupby("benchmark")["tau"].mean()
+    return pd.DataFrame({"tau of methods": methods, "tau of queries": queries}).loc[methods.index]

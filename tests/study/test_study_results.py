@@ -59,7 +59,7 @@ def test_the_ledger_holds_every_claim_and_the_verdicts_of_today():
     table = study.ledger()
     decided = table[table["verdict"].isin(DECIDED)]
     assert decided["verdict"].value_counts().to_dict() == {
-        "undecided": 38, "held": 30, "contradicted": 16, "equivalent": 4,
+        "undecided": 36, "held": 30, "contradicted": 18, "equivalent": 4,
     }  # fmt: skip
     assert dict(zip(table["claim"], table["measure"], strict=True)) == {
         c.id: c.rule_text() for c in (*CLAIMS, *CAPACITY)
