@@ -346,11 +346,11 @@ def verdicts(rows: pd.DataFrame, claims: Iterable[Claim]) -> pd.DataFrame:
     claims, rows = list(claims), rows[rows["world"].isin(WORLDS)]
     compared = {c.id: compare(rows, c) for c in claims}
     runs = {name: min((own.made for own in of), default=0) for name, of in compared.items()}
-    kinds: dict[str, list[tuple[Claim, Comparison]]] = {}
+    kinds: dict[tuple, list[tuple[Claim, Comparison]]] = {}  # by what is measured, whatever it is called
     for c in claims:
         enough = all(spread(own.differences)[1] > 0 for own in compared[c.id])
         for comparison in compared[c.id] if runs[c.id] >= needed(c) and enough else ():
-            kinds.setdefault(c.measure.name, []).append((c, comparison))
+            kinds.setdefault((*columns_of(c.measure, rows), c.measure.factor), []).append((c, comparison))
     estimates: dict[str, list[Estimate]] = {c.id: [] for c in claims}
     for own in kinds.values():
         for (c, _), test in zip(own, moderated([comparison for _, comparison in own]), strict=True):

@@ -24,11 +24,12 @@ COLUMNS = [
 
 def ledger(*names: str) -> pd.DataFrame:
     """The verdicts of the study, a line for each claim and corpus; COLUMNS. What today's protocol decided on drawn
-    images (`decision.verdicts`, with uncorrected intervals) stands in place of the protocol before, which is read.
+    images (`decision.verdicts`) stands in place of the protocol before, which is read.
 
-    effect: of the comparison that decided. low, high: its interval, corrected (Holm) within the paper. kind:
-    'confirmatory' where the rule stood before the rows. verdict: of DECIDED; 'no verdict yet' with fewer seeds than it
-    needs; 'not measured' without rows.
+    effect: of the comparison that decided. low, high: its interval, of today's uncorrected, of the protocol before
+    corrected (Holm) within the paper. p: of today's verdict, one-sided and uncorrected ('held' where none is sure).
+    kind: 'confirmatory' where the rule stood before the rows. verdict: of DECIDED; 'no verdict yet' with fewer seeds
+    than it needs; 'not measured' without rows.
     names: ids of claims, or beginnings of ids ('dive', 'pcme-kl'); every claim without them.
     Raises: BadInput for a name that no claim has.
 
@@ -56,7 +57,8 @@ def _of_today(before: pd.DataFrame) -> pd.DataFrame:
         of_claim = whose | {"claim": claim.id, "source": claim.source, "sentence": claim.sentence, "bound": claim.bound}
         said = {"measure": claim.rule_text(), "corpus": "scenes (today's protocol)", "kind": "confirmatory"}
         said |= {"claimed": "below" if claim.smaller else "above", "seeds": own["runs"]}
-        said |= {"digits": claim.measure.digits, "needs": decision.needed(claim), "p": own["p held"]}
+        said |= {"digits": claim.measure.digits, "needs": decision.needed(claim)}
+        said["p"] = own.get(f"p {own['verdict']}", own["p held"])
         lines.append(of_claim | said | {name: own[name] for name in ("verdict", "effect", "low", "high", "worlds")})
     return pd.DataFrame(lines, columns=COLUMNS)
 

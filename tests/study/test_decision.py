@@ -1,5 +1,6 @@
 """The protocol's decisions against loops that are written from its page."""
 
+import dataclasses
 import math
 import sys
 from pathlib import Path
@@ -157,6 +158,15 @@ def test_no_comparison_has_more_degrees_than_all_together():
     own = [Comparison("", pd.Series(values, index)) for values in ([1.0, 3.0], [1.0, 3.2], [1.0, 3.4])]
     assert {estimate.freedom for estimate in moderated(own[:2])} == {2} and prior([2.0, 2.42], [1, 1])[1] > 2
     assert {estimate.freedom for estimate in moderated(own)} == {3}
+
+
+def test_claims_of_one_number_lend_whatever_they_call_it():
+    table = rows({"a": drawn(9.0, 9.0, 0), "b": drawn(0.0, 1.0, 1), "c": drawn(0.0, 30.0, 2)})
+    alone, together, renamed = (
+        verdicts(table, [claim(), *(claim(id="d", above=("c",), measure=m) for m in more)]).loc[0, "high"]
+        for more in ((), (RSUM,), (dataclasses.replace(RSUM, name="another name"),))
+    )
+    assert together == renamed != alone
 
 
 def test_a_comparison_that_is_named_twice_lends_itself_nothing():
