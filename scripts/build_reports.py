@@ -52,7 +52,8 @@ SWEPT = {  # symbol: option, values, the paper's curve, whether the axis is loga
     "K": ("slots", (1, 2, 3, 4, 5, 6), paper_tables.dive_cardinality, False),
     "T": ("iterations", (1, 2, 3, 4, 5, 6), paper_tables.dive_iterations, False),
 }
-SAID = ["held", "held", "undecided", "contradicted"]  # of how sets are compared, and of four elements
+SAID = ["held", "held", "undecided", "contradicted", "undecided", "held"]  # of how sets are compared, of K, and of α
+ASKED = ("dive-smooth-mp", "dive-smooth-mil", "dive-similarity", "dive-k-4", "dive-alpha-16", "dive-alpha-large")
 START, END = "<!-- answer: made by `make reports` -->\n", "<!-- end of answer -->"
 
 
@@ -260,7 +261,7 @@ def page() -> str:
     if width["verdict"].tolist() != ["held", "held", "undecided"]:
         raise SystemExit(f"error: {TEXT.name} says otherwise of width than {width['verdict'].to_dict()}.")
     word = verdicts.drop_duplicates("claim", keep="last").set_index("claim")["verdict"]
-    if word[["dive-smooth-mp", "dive-smooth-mil", "dive-similarity", "dive-k-4"]].tolist() != SAID:
+    if word[list(ASKED)].tolist() != SAID:
         raise SystemExit(f"error: {TEXT.name} says otherwise of sets than {word.filter(like='dive').to_dict()}.")
     one_element = decision.paired(today, RSUM, ("DivE, 1 × 256",), ("DivE",))
     constant = verdicts["claim"].str.startswith("vse2ad-negatives") & verdicts["verdict"].isin(DECIDED)

@@ -34,7 +34,7 @@ def ledger(*names: str) -> pd.DataFrame:
     Raises: BadInput for a name that no claim has.
 
     >>> ledger("dive-alpha")["verdict"].tolist()
-    ['undecided', 'undecided']
+    ['undecided', 'held']
     """
     before = pd.read_csv(tidy.carried("reports") / "verdicts.csv")[COLUMNS].fillna({"corpus": "", "kind": ""})
     today = _of_today(before.drop_duplicates("claim").set_index("claim"))
