@@ -26,7 +26,7 @@ from xmr_study import decision, ledger, paper_tables, plots, records
 from xmr_study.claims import CLAIMS
 from xmr_study.claims.claim import RSUM, TRUE_RSUM
 from xmr_study.claims.own import CAPACITY as CAPACITY_CLAIMS
-from xmr_study.ledger import DECIDED, beside, swept
+from xmr_study.ledger import DECIDED, beside, reached, swept
 from xmr_study.protocol import (
     CAPACITY,
     CROSSED,
@@ -286,6 +286,7 @@ def page() -> str:
         **transfer(alone, photographs, known["more"]),
         constant=constant.sum(),
         words={" − ".join(r.Index): f"{r.effect:+.1f} [{r.low:+.1f}, {r.high:+.1f}]" for r in words.itertuples()},
+        longer=reached(["SCAN i-t", "SCAN t-i + SCAN i-t"]).loc["SCAN i-t", "mean"],
         attention=word["maxsim-scan-t2i"],
         claim={r.claim: f"{r.effect:+.1f} [{r.low:+.1f}, {r.high:+.1f}]" for r in verdicts.itertuples()},
         today=verdicts["corpus"].str.contains("today").sum(),
