@@ -272,6 +272,7 @@ def _jobs(rows: pd.DataFrame, assumed: bool) -> Iterator[Job]:
         ("capacity", (*CONTROLS, *CAPACITY), WORLDS[:2]), ("capacity", CROSSED, WORLDS[:1]),
         ("comparison", light(), WORLDS), ("sets", ("DivE", *SETS), WORLDS[:2]),
         ("slots", ("DivE", *SLOTS), WORLDS[:2]), ("scales", ("DivE", *SCALES), WORLDS[:2]),
+        ("pairs", ("VSE++", *CONTROLS), WORLDS[:2]),
     )  # fmt: skip
     for part, names, worlds in decided:
         for seed, world, label in product(range(SEEDS), worlds, names):

@@ -219,7 +219,7 @@ def keep(job: Job, run: TrainedRun | Exception, folder: Path = FOLDER, shipped: 
         files.make_folder(folder / "ranks")
         line["processor"] = trained_on(run)
         files.write_atomic(ranks_file(line, folder), packed(ranks))
-        if name := shipped_name(job):
+        if (name := shipped_name(job)) and not (shipped / name).exists():  # of two processors the first counts
             model_of(run).save_pretrained(shipped / name)
     table = pd.concat([read(folder), pd.DataFrame([line])], ignore_index=True)
     files.write_atomic(folder / "runs.csv", table.to_csv(index=False, float_format="%.7g"))

@@ -170,6 +170,15 @@ def test_the_plan_is_a_table_of_every_run_and_the_committed_one_is_todays(capsys
     pd.testing.assert_frame_equal(table, pd.read_csv(ROOT / "reports" / "planned.csv"))
 
 
+def test_pairs_are_trained_beside_what_they_are_compared_with():
+    of = {}
+    for job in jobs(tuned(4e-3)):
+        if job.part == "pairs":
+            of.setdefault(job.batch, set()).add(job.label)
+    beside = {"CHAN", "MaxSim t-i", "SCAN t-i", "VSE++", "VSE∞", "VSE+2AD", "DivE"}
+    assert sorted(map(len, of.values())) == [7] * 5 + [9] and set.intersection(*of.values()) == beside
+
+
 def test_photographs_have_a_rate_of_their_own_and_pairs_none():
     table = tuned(4e-3)
     assert not any(j.config.data.dataset != "scenes" for j in jobs(table))
@@ -391,6 +400,7 @@ def test_the_first_run_of_a_compared_method_is_shipped_and_opened_by_its_name(tw
     for job in (*two_jobs, Job("comparison", "PVSE", tiny_config("pvse", world_seed=1, seed=1))):
         records.keep(job, run)
     assert [p.name for p in (tmp_path / "shipped").iterdir()] == ["pvse"]
+    records.keep(two_jobs[0], train_or_load(tiny_config("pvse", world_seed=1, seed=1)))  # as another processor made it
     monkeypatch.setattr(load, "SHIPPED", tmp_path / "shipped")
     model, images = xmr.load("shipped:pvse", device="cpu"), run.corpus.read_pixels([0, 1])
     assert np.allclose(

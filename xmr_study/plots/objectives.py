@@ -106,7 +106,7 @@ def ablation(
     mean = ours.groupby(x)["rsum"].mean()
     several = ours.groupby(x).size().max() > 1
     if several:
-        axes[0].scatter(ours[x], ours["rsum"], s=18, color=COLOURS[0], alpha=0.5, label="one seed", zorder=3)
+        axes[0].scatter(ours[x], ours["rsum"], s=18, color=COLOURS[0], alpha=0.5, label="one training", zorder=3)
     shown = "mean over seeds" if several else "this run, one seed"
     axes[0].plot(mean.index, mean, color=COLOURS[0], marker="o", label=shown)
     if "low" in ours:
