@@ -59,7 +59,7 @@ def test_the_ledger_holds_every_claim_and_the_verdicts_of_today():
     table = study.ledger()
     decided = table[table["verdict"].isin(DECIDED)]
     assert decided["verdict"].value_counts().to_dict() == {
-        "undecided": 35, "held": 31, "contradicted": 18, "equivalent": 4,
+        "undecided": 30, "held": 32, "contradicted": 22, "equivalent": 4,
     }  # fmt: skip
     sure = decided[decided["corpus"].str.contains("today") & ~decided["verdict"].eq("undecided")]
     assert (sure["p"] <= 0.025).all() and sure["verdict"].nunique() > 1, "of the word that is said"
