@@ -283,6 +283,7 @@ def page() -> str:
         narrow=-one_element.mean(),
         **transfer(alone, photographs, known["more"]),
         constant=constant.sum(),
+        pairs=words["runs"].min(),
         words={r.Index: f"{r.effect:+.1f} [{r.low:+.1f}, {r.high:+.1f}]" for r in words.itertuples()},
         longer=reached(["SCAN i-t", "MaxSim i-t", "SCAN t-i + SCAN i-t"])["mean"].to_dict(),
         attention=word["maxsim-scan-t2i"],

@@ -149,7 +149,8 @@ def levels(rows: pd.DataFrame, names: Sequence[str], measure: Measure = RSUM) ->
     """What each label reaches on the worlds that decide, in units of the measure: columns label, runs, mean, low, high
     (95 %, the spread moderated over the labels), by world, collapsed (share of its runs, %), and the mean without
     these. Labels with fewer than two seeds on every world are left out. Of a world and seed that several processors
-    trained, the runs of that one count which has most of the labels, so that they compare.
+    trained, the runs of that one count which has most of the labels, so that they compare, and another's where it has
+    none.
 
     rows: of records.results, of one ambiguity and data set; those of WORLDS count, and of photographs all.
     """

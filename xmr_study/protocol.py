@@ -48,8 +48,8 @@ MASKS = {"annotated": "annotated", "left out": "left out", "true": "exhaustive"}
 OBJECTIVES = {"InfoNCE": {"objective": "infonce"}, "hinge": {"objective": "triplet", "margin": 0.2}}
 UNCROSSED = ("hinge", "true")  # have no run; nor has a mask but the first at the clearest captions
 HINGE_RATES, WARM_UPS = (1e-3, 2e-3, 4e-3), (1 / 3, 2 / 3)
-# Methods that score pairs, untuned: those of attention, the other direction for claims, and a run each of the two that
-# reason on graphs, of which SGR is too dear for the whole length.
+# Methods that score pairs, untuned: words that look for regions, the other direction for claims, and a run each of the
+# two that reason on graphs, of which SGR is too dear for the whole length.
 PAIRS = ("CHAN", "MaxSim t-i", "SCAN t-i")
 REVERSED = ("SCAN i-t", "MaxSim i-t")
 GRAPHS = {"SAF": LENGTHS[0], "SGR": 24}
