@@ -34,8 +34,10 @@ from xmr_study.protocol import (
     LENGTHS,
     PAIRS,
     PARTS,
+    PHOTOGRAPH_RATE,
     RATE,
     RATES,
+    SEEDS,
     chosen_rate,
     family,
     labels,
@@ -191,9 +193,9 @@ def of_all_answers(rows: pd.DataFrame) -> dict[str, object]:
 
 
 def noise_on_photographs(rows: pd.DataFrame, methods: pd.DataFrame) -> dict[str, float]:
-    """How far the RSUM of two methods must differ on the photographs' test images, at one training each and at as many
-    as all have, and how many printed differences lie below it. rows: of records.results. methods: of
-    decision.methods."""
+    """How far the RSUM of two methods must differ on the photographs' test images, at one training each, at as many
+    as methods that score pairs have, and as all others have; how many printed differences lie below the first. rows: of
+    records.results. methods: of decision.methods."""
     own = rows[rows["dataset"] == "flickr8k"].merge(methods[["label", "lr"]]).drop_duplicates(["label", "seed"])
     own = own[own["label"].isin(light())]
     lines = {name: of.to_dict("records") for name, of in own.groupby("label")}
@@ -201,15 +203,25 @@ def noise_on_photographs(rows: pd.DataFrame, methods: pd.DataFrame) -> dict[str,
     printed = [effect for effect in map(decision.printed_effect, CLAIMS) if effect is not None]
     once, runs = {ks: decision.noise(added(ks)) for ks in {ks for _, ks in printed}}, min(map(len, lines.values()))
     below = sum(abs(effect) < once[ks] for effect, ks in printed)
-    return {"once": once[KS], "more": decision.noise(added(KS), runs), "each": runs, "below": below}
+    fewer, more = (decision.noise(added(KS), n) for n in (SEEDS, runs))
+    return {"once": once[KS], "fewer": fewer, "more": more, "each": runs, "below": below}
 
 
 def photograph_rates(rows: pd.DataFrame) -> pd.DataFrame:
-    """Validation RSUM of seed 0 of each light method on photographs, by learning rate."""
-    own = rows[(rows["dataset"] == "flickr8k") & (rows["seed"] == 0) & rows["label"].isin(light())]
-    table = own.drop_duplicates(["label", "lr"]).pivot(index="label", columns="lr", values="validation")
+    """Validation RSUM of seed 0 of each method on photographs, by learning rate."""
+    own = rows[(rows["dataset"] == "flickr8k") & (rows["seed"] == 0)].drop_duplicates(["label", "lr"])
+    own = own.assign(shown=own["validation"].map("{:.1f}".format).replace("nan", "diverged"))
+    table = own.pivot(index="label", columns="lr", values="shown").fillna("–")
     table.columns = [f"{rate:g}" for rate in table.columns]
-    return table.map(lambda v: "diverged" if np.isnan(v) else f"{v:.1f}").rename_axis("method").reset_index()
+    return table.reindex([*light(), *PAIRS]).rename_axis("method").reset_index()
+
+
+def at_one_rate(rows: pd.DataFrame) -> dict[str, pd.Series]:
+    """RSUM on the test photographs of seed 0 at the rate at which methods that score pairs run: theirs, and of all
+    others."""
+    own = rows[(rows["dataset"] == "flickr8k") & (rows["seed"] == 0) & (rows["lr"] == PHOTOGRAPH_RATE)]
+    rsum = 100 * own.drop_duplicates("label").set_index("label")["annotated both rsum"]
+    return {"regions": rsum[[*PAIRS]], "alone": rsum[[*light()]]}
 
 
 def by_image(line: dict, ks: Sequence[int] = KS) -> np.ndarray:
@@ -256,8 +268,15 @@ def page() -> str:
     if order != ("SCAN t-i", "DivE", "VSE+2AD") or not least > alone["rsum"].max():
         raise SystemExit(f"error: {TEXT.name} speaks of other methods than the rows: {order} are the best.")
     flickr, known = there.set_index("label")["rsum"], noise_on_photographs(today, there)
+    pairs = photographs[~photographs["label"].isin(light())].set_index("label")["rsum"]
+    equal = at_one_rate(today)
     if {*flickr.index[-2:]} != {"PCME", "PCME++"}:
         raise SystemExit(f"error: {TEXT.name} has another order on photographs than {flickr.to_dict()}.")
+    same = today[today["dataset"] == "flickr8k"].groupby(KEY)["annotated both rsum"].agg(["size", "nunique"])
+    if same["size"].max() < 2 or same["nunique"].max() > 1:
+        raise SystemExit(f"error: {TEXT.name} says that runs on photographs came out the same on two processors.")
+    if {*pairs.index} != {*PAIRS} or not (pairs < flickr.iloc[0] - known["fewer"]).all():
+        raise SystemExit(f"error: {TEXT.name} says otherwise of words and regions on photographs than {pairs}.")
     ahead = flickr[["DivE", "VSE+2AD"]] - flickr["VSE∞"]
     stands = ahead.map(lambda d: "not told from" if abs(d) < known["more"] else "above" if d > 0 else "below")
     width = decision.verdicts(today, CAPACITY_CLAIMS).set_index("claim")
@@ -295,7 +314,9 @@ def page() -> str:
         older=verdicts.loc[verdicts["verdict"].isin(DECIDED), "corpus"].str.contains("before").sum(),
         alpha=means["α"],
         k=means["K"],
-        flickr=flickr.to_dict(),
+        flickr=pd.concat([flickr, pairs]).to_dict(),
+        regions_best=f"{pairs.idxmax()}: {pairs.max():.1f}",
+        equal={kind: f"{own.min():.0f} to {own.max():.0f}" for kind, own in equal.items()},
         beside=stands.to_dict(),
         five=flickr.iloc[0] - flickr.iloc[4],
         gap_flickr=flickr["DivE"] - flickr["VSE++"],
