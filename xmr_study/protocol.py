@@ -156,7 +156,7 @@ def labels() -> list[str]:
 
 
 def light() -> list[str]:
-    """The compared variants whose method encodes both sides independently.
+    """The compared variants whose items are a vector, a set or a distribution.
 
     >>> light()
     ['VSE++', 'PVSE', 'PCME', 'VSE∞', 'VSE+2AD', 'DivE', 'PCME++']
