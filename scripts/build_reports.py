@@ -107,7 +107,7 @@ def verdicts_by_paper(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(lines, columns=["paper", *DECIDED, "no verdict yet", "not measured"])
 
 
-def under_way() -> dict[str, str]:
+def under_way() -> dict[str, object]:
     """Today's protocol, as far as it has rows: hours by part, and what is chosen."""
     rows, plan = records.results(), pd.read_csv(REPORTS / "planned.csv")
     used = rows.assign(seconds=rows["train_seconds"] + rows["evaluate_seconds"]).groupby("part")["seconds"]
@@ -149,6 +149,7 @@ def under_way() -> dict[str, str]:
         "printed": str(len(seen)),
         "seen": str(sum(seen)),
         "capacity_claims": markdown(own),
+        "total": account["used"].sum(),
         "account": markdown(account[list(names)].rename(columns=names).reset_index()),
         "choices": markdown(choices),
         "capacity": markdown(capacity.drop(columns="ambiguity")) if len(capacity) else "No rows yet.",
